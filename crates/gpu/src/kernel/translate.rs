@@ -1,0 +1,110 @@
+//! From a validated module to SPIR-V words and Metal source. It must not know drivers.
+
+use naga::back::{msl as naga_msl, spv};
+use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
+
+use super::{KernelSource, Parsed, Reflection, fold_access_chains};
+use crate::error::{Error, Result};
+
+/// Kernels index only what they own (each is tested at odd sizes with poisoned surroundings), so
+/// the translated code carries no clamps; they cost about 17 % of its length.
+const UNCHECKED: BoundsCheckPolicies = BoundsCheckPolicies {
+    index: BoundsCheckPolicy::Unchecked,
+    buffer: BoundsCheckPolicy::Unchecked,
+    image_load: BoundsCheckPolicy::Unchecked,
+    binding_array: BoundsCheckPolicy::Unchecked,
+};
+
+/// SPIR-V 1.3 words for Vulkan 1.1 and later; 1.6 where subgroup or cooperative operations ask.
+pub fn spirv(source: &KernelSource, parsed: &Parsed) -> Result<Vec<u32>> {
+    let options = spv::Options {
+        lang_version: (1, 4),
+        flags: spv::WriterFlags::empty(),
+        fake_missing_bindings: false,
+        binding_map: binding_map(parsed),
+        bounds_check_policies: UNCHECKED,
+        zero_initialize_workgroup_memory: spv::ZeroInitializeWorkgroupMemoryMode::None,
+        force_loop_bounding: false,
+        use_storage_input_output_16: false,
+        emit_int_div_checks: false,
+        ..spv::Options::default()
+    };
+    let pipeline = spv::PipelineOptions {
+        shader_stage: naga::ShaderStage::Compute,
+        entry_point: source.entry.into(),
+    };
+    let words = spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))
+        .map_err(|error| bad(source, format!("SPIR-V: {error}")))?;
+    fold_access_chains(&words).map_err(|reason| bad(source, format!("SPIR-V: {reason}")))
+}
+
+fn binding_map(parsed: &Parsed) -> spv::BindingMap {
+    parsed
+        .module
+        .global_variables
+        .iter()
+        .filter_map(|(_, global)| global.binding)
+        .map(|binding| {
+            let target = spv::BindingInfo {
+                descriptor_set: binding.group,
+                binding: binding.binding,
+                binding_array_size: None,
+            };
+            (binding, target)
+        })
+        .collect()
+}
+
+/// Size of cooperative-matrix tiles a Metal device multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CoopMatrix(pub u32);
+
+/// Metal source: storage buffer `n` at `[[buffer(n)]]`, then immediates, then the sizes of runtime
+/// arrays (when the kernel asks for `arrayLength`). Returns the text and the entry point's name.
+pub fn msl(source: &KernelSource, parsed: &Parsed) -> Result<(String, String)> {
+    let reflection = Reflection::of(source, parsed)?;
+    let slots = reflection.slots.len() as u8;
+    let mut resources = naga_msl::EntryPointResources {
+        immediates_buffer: Some(slots),
+        sizes_buffer: Some(slots + 1),
+        ..Default::default()
+    };
+    for (_, global) in parsed.module.global_variables.iter() {
+        let Some(binding) = global.binding else { continue };
+        let mutable = reflection.slots.get(binding.binding as usize).is_some_and(|s| s.writable);
+        let target = naga_msl::BindTarget {
+            buffer: Some(binding.binding as u8),
+            mutable,
+            ..Default::default()
+        };
+        resources.resources.insert(binding, target);
+    }
+    let options = naga_msl::Options {
+        lang_version: (3, 0),
+        per_entry_point_map: [(source.entry.to_owned(), resources)].into_iter().collect(),
+        fake_missing_bindings: false,
+        bounds_check_policies: UNCHECKED,
+        zero_initialize_workgroup_memory: false,
+        force_loop_bounding: false,
+        emit_int_div_checks: false,
+        ..Default::default()
+    };
+    let pipeline = naga_msl::PipelineOptions {
+        entry_point: Some((naga::ShaderStage::Compute, source.entry.to_owned())),
+        ..Default::default()
+    };
+    let (text, info) =
+        naga_msl::write_string(&parsed.module, &parsed.info, &options, &pipeline)
+            .map_err(|error| bad(source, format!("MSL: {error}")))?;
+    let entry = info
+        .entry_point_names
+        .into_iter()
+        .next()
+        .ok_or_else(|| bad(source, "MSL: no entry point was written".into()))?
+        .map_err(|error| bad(source, format!("MSL: {error}")))?;
+    Ok((text, entry))
+}
+
+fn bad(source: &KernelSource, reason: String) -> Error {
+    Error::BadKernel { kernel: source.name.into(), reason }
+}
