@@ -40,6 +40,12 @@ impl Selector {
         }
     }
 
+    /// Position in `listing` of the device this selector means: the best of those that match.
+    pub fn choose(&self, listing: &Listing) -> Result<usize> {
+        let found = listing.devices.iter().position(|info| self.matches(info));
+        found.ok_or_else(|| no_device(self, listing))
+    }
+
     fn matches(&self, info: &DeviceInfo) -> bool {
         match self {
             Selector::Best => info.kind != DeviceKind::Software,
@@ -91,8 +97,12 @@ impl FromStr for Selector {
 
 /// Asks every backend for its devices. Never fails: the CPU backend is always there.
 pub fn list() -> Listing {
+    list_backends(&Backend::ALL)
+}
+
+fn list_backends(backends: &[Backend]) -> Listing {
     let mut listing = Listing::default();
-    for backend in Backend::ALL {
+    for &backend in backends {
         match backend::enumerate(backend) {
             Ok(devices) => listing.devices.extend(devices),
             Err(error) => listing.unavailable.push((backend, error.to_string())),
@@ -102,23 +112,13 @@ pub fn list() -> Listing {
     listing
 }
 
-/// Opens the best device that `selector` matches.
+/// Opens the best device that `selector` matches; asks only the backends that can match.
 pub(super) fn open(selector: &Selector, options: DeviceOptions) -> Result<Device> {
-    let backends = match selector {
-        Selector::Backend(backend, _) => vec![*backend],
-        _ => Backend::ALL.to_vec(),
+    let listing = match selector {
+        Selector::Backend(backend, _) => list_backends(&[*backend]),
+        _ => list(),
     };
-    let mut listing = Listing::default();
-    for backend in backends {
-        match backend::enumerate(backend) {
-            Ok(devices) => listing.devices.extend(devices),
-            Err(error) => listing.unavailable.push((backend, error.to_string())),
-        }
-    }
-    listing.devices.sort_by_key(|info| (info.kind, info.backend, info.index));
-    let Some(info) = listing.devices.iter().find(|info| selector.matches(info)) else {
-        return Err(no_device(selector, &listing));
-    };
+    let info = &listing.devices[selector.choose(&listing)?];
     let backend: Box<dyn BackendDevice> = backend::open(info, &options)?;
     Ok(Device::start(backend, options))
 }

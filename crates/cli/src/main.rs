@@ -1,0 +1,35 @@
+//! The `tintype` command: reads flags, calls the library, shows people what happens. It must not
+//! hold logic of its own that another host would need.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Pictures and text from open-weight models, on any GPU or none.
+#[derive(Debug, Parser)]
+#[command(name = "tintype", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One variant a command; each has a file of its own under `commands/`.
+#[derive(Debug, Subcommand)]
+enum Command {
+    Devices(commands::devices::Devices),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Devices(command) => command.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
