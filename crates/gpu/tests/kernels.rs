@@ -39,6 +39,36 @@ fn every_test_kernel_translates_to_spirv_and_msl() {
     }
 }
 
+/// The outside judge of SPIR-V. Skipped where it is not installed, unless the environment promises
+/// it (`TINTYPE_TEST_SPIRV_VAL=required`).
+#[test]
+fn every_test_kernel_passes_spirv_val() {
+    let folder = tempfile::tempdir().unwrap();
+    for source in ALL {
+        let words = spirv(&source, &parse(&source, &[]).unwrap()).unwrap();
+        let path = folder.path().join(source.name);
+        std::fs::write(&path, bytemuck::cast_slice::<u32, u8>(&words)).unwrap();
+        let judged = std::process::Command::new("spirv-val")
+            .args(["--target-env", "vulkan1.2"])
+            .arg(&path)
+            .output();
+        match judged {
+            Ok(out) => assert!(
+                out.status.success(),
+                "{}: {}{}",
+                source.name,
+                String::from_utf8_lossy(&out.stdout),
+                String::from_utf8_lossy(&out.stderr)
+            ),
+            Err(error) => {
+                let required = std::env::var("TINTYPE_TEST_SPIRV_VAL").is_ok_and(|v| v == "required");
+                assert!(!required, "spirv-val: {error}");
+                eprintln!("skipped: spirv-val: {error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn bad_sources_are_refused_with_the_reason() {
     let cases = [

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::Write;
 use std::sync::Arc;
 
 use common::*;
@@ -106,16 +107,13 @@ fn a_mapping_keeps_submissions_away_until_it_ends() {
 }
 
 #[test]
-fn an_import_is_read_in_place_and_never_written() {
+fn a_mapped_file_is_read_in_place_and_never_written() {
     for device in devices().into_iter().filter(|d| d.info().features.import_host) {
-        // A page-aligned stretch, as a mapped file gives.
-        let bytes: Box<[u8]> = vec![0u8; 5 * 4096].into_boxed_slice();
-        let skip = bytes.as_ptr().align_offset(4096);
-        let leaked: &'static mut [u8] = Box::leak(bytes);
-        let page = &mut leaked[skip..skip + 4 * 4096];
-        page.copy_from_slice(bytemuck::cast_slice(&random(4096, 9)));
-        let host: &'static [u8] = page;
-        let imported = device.import(DType::F32, &[4096], Arc::new(host)).unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytemuck::cast_slice(&random(4096, 9))).unwrap();
+        // SAFETY: the file is this test's own and nothing writes it while it is mapped.
+        let host = Arc::new(unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap());
+        let imported = device.import(DType::F32, &[4096], host.clone()).unwrap();
         assert!(imported.is_read_only());
         let out = poisoned(&device, 4096);
         let kernel = device.kernel(&SCALE_ADD, &[]).unwrap();
@@ -132,7 +130,7 @@ fn an_import_is_read_in_place_and_never_written() {
         let in_place = device.kernel(&SCALE_ADD_IN_PLACE, &[]).unwrap();
         let refused = session.dispatch(over(&in_place, 4096, 1.0, 0.0).bind(imported.write()));
         assert!(matches!(refused, Err(Error::ReadOnly { .. })));
-        let too_long = device.import(DType::F32, &[1 << 20], Arc::new(host));
+        let too_long = device.import(DType::F32, &[1 << 20], host);
         assert!(matches!(too_long.map(drop), Err(Error::OutOfBounds { .. })));
     }
 }
