@@ -13,6 +13,15 @@ use crate::device::{Device, DeviceInfo, DeviceOptions, MemoryInfo, Selector, lis
 use crate::error::{Error, Result};
 use crate::memory::HostMemory;
 
+/// What Vulkan's validation layer has reported since the last call, when it is switched on by
+/// `VK_INSTANCE_LAYERS`. Empty on systems without Vulkan.
+pub fn validation_messages() -> Vec<String> {
+    #[cfg(not(any(target_os = "macos", target_os = "ios")))]
+    return backend::vulkan::validation_messages();
+    #[cfg(any(target_os = "macos", target_os = "ios"))]
+    Vec::new()
+}
+
 /// A call of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
