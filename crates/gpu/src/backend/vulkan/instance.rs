@@ -115,9 +115,23 @@ unsafe extern "system" fn hear(
     // SAFETY: the layer passes valid data for the length of the call.
     let text = unsafe { data.as_ref().and_then(|data| data.message_as_c_str()) };
     if let Some(text) = text {
-        lock(&MESSAGES).push(format!("{severity:?}: {}", text.to_string_lossy()));
+        let message = format!("{severity:?}: {}", text.to_string_lossy());
+        append_to_log(&message);
+        lock(&MESSAGES).push(message);
     }
     vk::FALSE
+}
+
+/// Also writes the message to the file that `TINTYPE_VALIDATION_LOG` names, so that whoever runs
+/// many test processes can read them all.
+fn append_to_log(message: &str) {
+    use std::io::Write;
+    let Some(path) = std::env::var_os("TINTYPE_VALIDATION_LOG") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    if let Ok(mut file) = file {
+        // A log that cannot be written still leaves the list in memory.
+        let _unwritten = writeln!(file, "{message}");
+    }
 }
 
 /// A version as people write it.
