@@ -10,6 +10,9 @@
 pub mod hazard;
 pub mod kernel;
 
+#[doc(hidden)]
+pub mod testing;
+
 mod backend;
 mod device;
 mod dtype;

@@ -15,6 +15,16 @@ pub struct Listing {
     pub unavailable: Vec<(Backend, String)>,
 }
 
+impl Listing {
+    /// The best device with at least `bytes` free, software drivers left out: what to open for a
+    /// model of that size. `None` if nothing has room.
+    pub fn best_fit(&self, bytes: u64) -> Option<&DeviceInfo> {
+        self.devices
+            .iter()
+            .find(|info| info.kind != DeviceKind::Software && info.memory.free >= bytes)
+    }
+}
+
 /// What names a device: `"best"`, `"cpu"`, `"vulkan"`, `"vulkan:1"`, or part of a device's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
@@ -150,6 +160,29 @@ mod tests {
     #[test]
     fn the_cpu_is_always_listed() {
         assert!(list().devices.iter().any(|info| info.backend == Backend::Cpu));
+    }
+
+    #[test]
+    fn the_best_fit_has_room_and_is_no_software_driver() {
+        let mut listing = list();
+        listing.devices.retain(|info| info.backend == Backend::Cpu);
+        let cpu = listing.devices[0].clone();
+        let with = |kind, free| {
+            let mut info = cpu.clone();
+            (info.kind, info.memory.free) = (kind, free);
+            info
+        };
+        listing.devices = vec![
+            with(DeviceKind::Discrete, 8),
+            with(DeviceKind::Integrated, 12),
+            with(DeviceKind::Cpu, 20),
+            with(DeviceKind::Software, 99),
+        ];
+        let kind = |bytes| listing.best_fit(bytes).map(|info| info.kind);
+        assert_eq!(kind(8), Some(DeviceKind::Discrete));
+        assert_eq!(kind(9), Some(DeviceKind::Integrated));
+        assert_eq!(kind(20), Some(DeviceKind::Cpu));
+        assert_eq!(kind(21), None);
     }
 
     #[test]

@@ -42,6 +42,14 @@ unsafe impl HostMemory for &'static [u8] {
     }
 }
 
+// SAFETY: whoever mapped the file promised (`Mmap::map` is unsafe) that nothing changes it while the
+// mapping lives; the mapping does not move.
+unsafe impl HostMemory for memmap2::Mmap {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
 /// Stands in for memory that was taken out of an allocation being dropped.
 struct Gone;
 

@@ -18,7 +18,6 @@ use crate::memory::{Allocation, Binding};
 pub struct DispatchId(pub(crate) usize);
 
 /// A recorded pass, ready to be submitted.
-#[must_use = "a pass does nothing until it is submitted"]
 pub struct Pass {
     // Dropped before the memory and the device that it refers to.
     pub(super) backend: Box<dyn BackendPass>,

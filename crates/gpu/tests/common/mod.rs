@@ -1,5 +1,5 @@
 //! What the device tests share: which devices to run on, small kernels, and inputs.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ var<immediate> p: Params;
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-    if id.x < p.n {
-        out[id.x] = a[p.n - 1u - id.x];
+    if id.x < min(p.n, min(arrayLength(&a), arrayLength(&out))) {
+        out[id.x] = a[arrayLength(&a) - 1u - id.x];
     }
 }

@@ -5,7 +5,7 @@ var<immediate> p: Params;
 
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-    if id.x < p.n {
+    if id.x < min(p.n, arrayLength(&a)) {
         a[id.x] = a[id.x] * p.scale + p.offset;
     }
 }

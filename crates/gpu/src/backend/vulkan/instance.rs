@@ -1,0 +1,140 @@
+//! The process's one Vulkan instance. It is made on first use and never destroyed: drivers crash
+//! when an instance goes before its devices, and when anything is destroyed after their own exit
+//! handlers ran (both seen on NVIDIA 580).
+
+use std::ffi::{CStr, c_void};
+use std::sync::{Mutex, OnceLock};
+
+use ash::vk;
+
+use crate::error::{Error, Result};
+use crate::memory::lock;
+
+/// The oldest Vulkan whose drivers have what kernels need (storage in 16 bits, subgroups, the
+/// Vulkan memory model).
+pub(super) const OLDEST: u32 = vk::API_VERSION_1_2;
+/// The newest features that are asked for.
+const NEWEST: u32 = vk::API_VERSION_1_3;
+
+/// Loader and instance.
+pub(super) struct Instance {
+    pub(super) raw: ash::Instance,
+    pub(super) entry: ash::Entry,
+    _messenger: Option<vk::DebugUtilsMessengerEXT>,
+}
+
+/// Never freed, on purpose.
+static INSTANCE: OnceLock<std::result::Result<Instance, String>> = OnceLock::new();
+/// What the validation layer said, if it is on.
+static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The instance, made on the first call. A failure is remembered: drivers do not appear later.
+pub(super) fn get() -> Result<&'static Instance> {
+    INSTANCE.get_or_init(make).as_ref().map_err(|reason| Error::BackendUnavailable {
+        backend: "vulkan",
+        reason: reason.clone(),
+    })
+}
+
+/// Everything the validation layer has reported since the last call.
+pub(crate) fn validation_messages() -> Vec<String> {
+    std::mem::take(&mut *lock(&MESSAGES))
+}
+
+fn make() -> std::result::Result<Instance, String> {
+    // SAFETY: loading runs the loader's own initialisers; it is a system library.
+    let entry = unsafe { ash::Entry::load() }
+        .map_err(|error| format!("no Vulkan loader could be opened ({error})"))?;
+    // SAFETY: only reads what the loader knows.
+    let version = unsafe { entry.try_enumerate_instance_version() }
+        .map_err(|code| format!("the loader does not answer ({code:?})"))?
+        .unwrap_or(vk::API_VERSION_1_0);
+    if version < OLDEST {
+        return Err(format!("the loader speaks Vulkan {}, 1.2 is needed", dotted(version)));
+    }
+    // SAFETY: as above.
+    let extensions = unsafe { entry.enumerate_instance_extension_properties(None) }
+        .map_err(|code| format!("the loader does not list its extensions ({code:?})"))?;
+    let has = |name: &CStr| {
+        extensions.iter().any(|found| found.extension_name_as_c_str() == Ok(name))
+    };
+    let layers = std::env::var("VK_INSTANCE_LAYERS").unwrap_or_default();
+    let validated = layers.contains("VK_LAYER_KHRONOS_validation");
+    let mut names = Vec::new();
+    if validated {
+        names.push(ash::ext::debug_utils::NAME.as_ptr());
+    }
+    let mut flags = vk::InstanceCreateFlags::empty();
+    if has(ash::khr::portability_enumeration::NAME) {
+        names.push(ash::khr::portability_enumeration::NAME.as_ptr());
+        flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
+    }
+    let application = vk::ApplicationInfo::default()
+        .engine_name(c"tintype")
+        .application_name(c"tintype")
+        .api_version(NEWEST);
+    let info = vk::InstanceCreateInfo::default()
+        .application_info(&application)
+        .flags(flags)
+        .enabled_extension_names(&names);
+    // SAFETY: the structures live until the call returns.
+    let raw = unsafe { entry.create_instance(&info, None) }
+        .map_err(|code| format!("no instance could be made ({code:?}); is a driver installed?"))?;
+    let messenger = validated.then(|| listen(&entry, &raw)).transpose()?;
+    Ok(Instance { raw, entry, _messenger: messenger })
+}
+
+/// Collects what the validation layer says.
+fn listen(
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+) -> std::result::Result<vk::DebugUtilsMessengerEXT, String> {
+    let loader = ash::ext::debug_utils::Instance::new(entry, instance);
+    let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(
+            vk::DebugUtilsMessageSeverityFlagsEXT::ERROR
+                | vk::DebugUtilsMessageSeverityFlagsEXT::WARNING,
+        )
+        .message_type(
+            vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION
+                | vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE,
+        )
+        .pfn_user_callback(Some(hear));
+    // SAFETY: the callback has static life and does not unwind.
+    unsafe { loader.create_debug_utils_messenger(&info, None) }
+        .map_err(|code| format!("no validation messenger could be made ({code:?})"))
+}
+
+/// Called by the layer, from any thread.
+unsafe extern "system" fn hear(
+    severity: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _kind: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    _user: *mut c_void,
+) -> vk::Bool32 {
+    // SAFETY: the layer passes valid data for the length of the call.
+    let text = unsafe { data.as_ref().and_then(|data| data.message_as_c_str()) };
+    if let Some(text) = text {
+        let message = format!("{severity:?}: {}", text.to_string_lossy());
+        append_to_log(&message);
+        lock(&MESSAGES).push(message);
+    }
+    vk::FALSE
+}
+
+/// Also writes the message to the file that `TINTYPE_VALIDATION_LOG` names, so that whoever runs
+/// many test processes can read them all.
+fn append_to_log(message: &str) {
+    use std::io::Write;
+    let Some(path) = std::env::var_os("TINTYPE_VALIDATION_LOG") else { return };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    if let Ok(mut file) = file {
+        // A log that cannot be written still leaves the list in memory.
+        let _unwritten = writeln!(file, "{message}");
+    }
+}
+
+/// A version as people write it.
+pub(super) fn dotted(version: u32) -> String {
+    format!("{}.{}", vk::api_version_major(version), vk::api_version_minor(version))
+}

@@ -1,0 +1,30 @@
+//! The operations, a folder each, and the one list of them that tests, benchmarks and the generated
+//! table iterate. Each records into a session; none allocates or waits.
+
+pub mod case;
+pub mod copy;
+pub mod fill;
+pub mod pointwise;
+pub mod softcap;
+
+mod walked;
+
+use case::{Case, Variant};
+
+/// An operation as the list names it.
+pub struct Operation {
+    /// Name of its folder.
+    pub name: &'static str,
+    /// What it computes, in one line.
+    pub summary: &'static str,
+    /// Small cases of every type and odd shape, for tests.
+    pub cases: fn() -> Vec<Case>,
+    /// The shapes of real models, for benchmarks.
+    pub benches: fn() -> Vec<Case>,
+    /// Every kernel in every variation that a device may be given.
+    pub kernels: fn() -> Vec<Variant>,
+}
+
+/// Every operation.
+pub const OPERATIONS: &[Operation] =
+    &[fill::OPERATION, copy::OPERATION, pointwise::OPERATION, softcap::OPERATION];
