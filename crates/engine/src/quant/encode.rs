@@ -76,6 +76,9 @@ fn numbers<T: Copy>(
     Ok(())
 }
 
+/// The largest value that any block type holds: a half-precision scale times 128 · 32, in Q6_K.
+const LARGEST: f32 = 65_504.0 * 4_096.0;
+
 fn blocks(
     dtype: DType,
     values: &[f32],
@@ -86,11 +89,15 @@ fn blocks(
     let each = dtype.block_elements() as usize;
     let blocks = out.chunks_exact_mut(dtype.block_bytes() as usize);
     for (index, (block, values)) in blocks.zip(values.chunks_exact(each)).enumerate() {
-        to(values, block);
-        if halves.iter().any(|at| !half_at(block, *at).is_finite()) {
-            let largest = |a: usize, b: usize| values[a].abs().total_cmp(&values[b].abs());
-            let at = (0..each).max_by(|a, b| largest(*a, *b)).unwrap_or(0);
-            let value = values[at];
+        let larger = |a: usize, b: usize| if values[b].abs() > values[a].abs() { b } else { a };
+        let at = (1..each).fold(0, larger);
+        let value = values[at];
+        // Beyond what the widest scale reaches, squares of values could overflow in the search.
+        let reachable = value.abs() <= LARGEST;
+        if reachable {
+            to(values, block);
+        }
+        if !reachable || halves.iter().any(|at| !half_at(block, *at).is_finite()) {
             return Err(QuantError::TooLarge { at: index * each + at, value, dtype });
         }
     }

@@ -140,13 +140,14 @@ fn ranged_scale(values: &[f32], top: f32) -> (f32, f32) {
             square += q * q;
             product += x * q;
         }
-        let determinant = count * square - sum * sum;
-        if determinant <= 0.0 {
+        if square == 0.0 {
             continue;
         }
+        let determinant = count * square - sum * sum;
         let mut scale = (count * product - sum * total) / determinant;
         let mut minimum = (sum * product - square * total) / determinant;
-        if minimum < 0.0 {
+        // One level for all leaves nothing to solve for but its scale.
+        if determinant <= 0.0 || minimum < 0.0 {
             minimum = 0.0;
             scale = product / square;
         }

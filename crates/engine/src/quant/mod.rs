@@ -9,6 +9,8 @@ mod k_encode;
 mod lattice;
 mod legacy;
 mod micro;
+#[cfg(test)]
+mod tests;
 
 pub use decode::decode;
 pub use encode::{ENCODABLE, encode};
