@@ -179,7 +179,7 @@ fn lines(branches: &[Branch], level: usize, depth: usize, table: &mut Table) {
             branch = only;
         }
         let what = match &branch.tensor {
-            Some(leaf) => format!("{} {:?}", leaf.dtype, leaf.shape),
+            Some(leaf) => format!("{} {:?}", leaf.dtypes.join("/"), leaf.shape),
             None => String::new(),
         };
         let amount =

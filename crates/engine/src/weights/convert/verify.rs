@@ -98,3 +98,44 @@ fn error(item: &Item<'_>, bytes: &[u8]) -> Result<f64> {
     })?;
     Ok(if difference == 0.0 { 0.0 } else { (difference / norm).sqrt() })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::super::{Recipe, Target, convert, plan};
+    use super::*;
+    use crate::weights::Source;
+
+    #[test]
+    fn bytes_that_were_not_written_are_noticed() {
+        let header = r#"{"w":{"dtype":"F32","shape":[1,32],"data_offsets":[0,128]}}"#;
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        bytes.extend((0..32).flat_map(|v| (v as f32).to_le_bytes()));
+        let weights = Weights::from_source(Source::from_vec("w", bytes)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("w.gguf");
+        let recipe = Recipe { dtype: Some(DType::Q8_0), ..Recipe::default() };
+        let plan = plan(&weights, Target::Gguf, &recipe, &to).unwrap();
+        let mut watch = |_: Progress<'_>| ControlFlow::Continue(());
+        convert(&weights, &plan, &recipe, &to, &mut watch).unwrap();
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&Weights::open(&to).unwrap().get("w").unwrap().bytes().unwrap());
+        let right = [hasher.finish()];
+        let checks = verify(&to, &plan, &right, &to, &mut watch).unwrap();
+        assert!(checks[0].relative_error > 0.0 && checks[0].relative_error < 0.01);
+        let error = verify(&to, &plan, &[right[0] ^ 1], &to, &mut watch).unwrap_err();
+        assert!(matches!(error.reason, Reason::Verify(_)), "{error}");
+        assert_eq!(error.tensor.as_deref(), Some("w"));
+        // A file whose one block lost its scale: the values, not the hash, tell.
+        let mut damaged = std::fs::read(&to).unwrap();
+        let start = damaged.len() - 64;
+        damaged[start..start + 2].copy_from_slice(&half::f16::from_f32(-9.0).to_le_bytes());
+        std::fs::write(&to, damaged).unwrap();
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&Weights::open(&to).unwrap().get("w").unwrap().bytes().unwrap());
+        let error = verify(&to, &plan, &[hasher.finish()], &to, &mut watch).unwrap_err();
+        assert!(error.to_string().contains("further from the source"), "{error}");
+    }
+}

@@ -18,7 +18,7 @@ pub struct Branch {
     pub parameters: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Type and shape, if it is a tensor; of the first, where numbered parts look alike.
+    /// Types and shape, if it is a tensor.
     pub tensor: Option<Leaf>,
     /// What comes after it.
     pub branches: Vec<Branch>,
@@ -27,8 +27,8 @@ pub struct Branch {
 /// A tensor at the end of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leaf {
-    /// The type's name.
-    pub dtype: &'static str,
+    /// The type's name; several, where numbered parts of one shape are of different types.
+    pub dtypes: Vec<&'static str>,
     /// The dimensions, slowest first.
     pub shape: Vec<u64>,
 }
@@ -54,7 +54,8 @@ pub fn tree(weights: &Weights, fold: bool) -> Vec<Branch> {
         node.tensors += 1;
         node.parameters += tensor.elements();
         node.bytes += tensor.byte_len();
-        node.leaf = Some(Leaf { dtype: tensor.dtype().name(), shape: tensor.shape().to_vec() });
+        node.leaf =
+            Some(Leaf { dtypes: vec![tensor.dtype().name()], shape: tensor.shape().to_vec() });
     }
     branches(root, fold)
 }
@@ -93,6 +94,7 @@ fn branches(node: Node<'_>, fold: bool) -> Vec<Branch> {
             last.tensors += tensors;
             last.parameters += parameters;
             last.bytes += bytes;
+            add_types(last, &branch);
             add(&mut last.branches, &branch.branches);
             continue;
         }
@@ -101,9 +103,9 @@ fn branches(node: Node<'_>, fold: bool) -> Vec<Branch> {
     done.into_iter().map(|(branch, _)| branch).collect()
 }
 
-/// Whether two branches have the same words, types and shapes under them.
+/// Whether two branches have the same words and shapes under them.
 fn alike(a: &Branch, b: &Branch) -> bool {
-    a.tensor == b.tensor
+    a.tensor.as_ref().map(|leaf| &leaf.shape) == b.tensor.as_ref().map(|leaf| &leaf.shape)
         && a.branches.len() == b.branches.len()
         && a.branches.iter().zip(&b.branches).all(|(a, b)| a.name == b.name && alike(a, b))
 }
@@ -113,6 +115,16 @@ fn add(to: &mut [Branch], from: &[Branch]) {
         to.tensors += from.tensors;
         to.parameters += from.parameters;
         to.bytes += from.bytes;
+        add_types(to, from);
         add(&mut to.branches, &from.branches);
+    }
+}
+
+fn add_types(to: &mut Branch, from: &Branch) {
+    let (Some(to), Some(from)) = (&mut to.tensor, &from.tensor) else { return };
+    for dtype in &from.dtypes {
+        if !to.dtypes.contains(dtype) {
+            to.dtypes.push(dtype);
+        }
     }
 }
