@@ -4,6 +4,7 @@
 pub mod case;
 pub mod copy;
 pub mod fill;
+pub mod matmul;
 pub mod pointwise;
 pub mod softcap;
 
@@ -26,5 +27,10 @@ pub struct Operation {
 }
 
 /// Every operation.
-pub const OPERATIONS: &[Operation] =
-    &[fill::OPERATION, copy::OPERATION, pointwise::OPERATION, softcap::OPERATION];
+pub const OPERATIONS: &[Operation] = &[
+    fill::OPERATION,
+    copy::OPERATION,
+    pointwise::OPERATION,
+    softcap::OPERATION,
+    matmul::OPERATION,
+];
