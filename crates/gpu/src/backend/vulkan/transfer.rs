@@ -309,6 +309,9 @@ mod tests {
             assert_eq!(whole[3 + sent.len()..], [0xaa; 5], "{bytes} bytes");
         }
         assert!(transfer.slots.iter().all(|slot| !slot.busy));
+        drop((transfer, gpu));
+        // Empty without the layer, and with it (`TINTYPE_TEST_VALIDATION=1`) too.
+        assert_eq!(instance::validation_messages(), [""; 0]);
     }
 
     #[test]
