@@ -5,6 +5,7 @@ pub mod case;
 pub mod copy;
 pub mod fill;
 pub mod pointwise;
+pub mod quant_matvec;
 pub mod softcap;
 
 mod walked;
@@ -26,5 +27,10 @@ pub struct Operation {
 }
 
 /// Every operation.
-pub const OPERATIONS: &[Operation] =
-    &[fill::OPERATION, copy::OPERATION, pointwise::OPERATION, softcap::OPERATION];
+pub const OPERATIONS: &[Operation] = &[
+    fill::OPERATION,
+    copy::OPERATION,
+    pointwise::OPERATION,
+    softcap::OPERATION,
+    quant_matvec::OPERATION,
+];

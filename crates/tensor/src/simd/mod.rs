@@ -2,6 +2,7 @@
 //! function here is safe to call with any slices; what it reads and writes is checked before.
 
 mod math;
+pub(crate) mod quant;
 
 pub(crate) use math::{erfc, exp, sigmoid, tanh};
 
