@@ -110,7 +110,7 @@ fn without_its_barrier_a_hostile_executor_is_wrong_on_every_run() {
         bytes_of(&done, on.logits.buffer())
     };
     let right = run(0, true);
-    for seed in 1..20 {
+    for seed in 1..9 {
         assert!(run(seed, true) == right, "seed {seed}");
         assert!(run(seed, false) != right, "seed {seed}");
     }

@@ -7,7 +7,7 @@ mod cpu;
 mod reference;
 
 use tintype_gpu::kernel::KernelSource;
-use tintype_gpu::{DType, Dispatch, Session, Split};
+use tintype_gpu::{DType, DeviceKind, Dispatch, Session, Split};
 
 use super::Operation;
 use super::case::Variant;
@@ -100,10 +100,15 @@ fn kernels() -> Vec<Variant> {
     all
 }
 
-/// Threads for a row: as many as have a slice, fewer where there are rows enough to fill a GPU. It
-/// may not depend on the number of vectors: the order of a sum depends on it.
-fn threads_per_row(k: u32, rows: usize, slice: u32) -> u32 {
-    let most = if rows >= 8192 { 32 } else { 64 };
+/// Threads for a row: as many as have a slice, fewer where there are rows enough to fill a GPU; one
+/// on a software device, where a barrier costs more than what it shares out. It may not depend on
+/// the number of vectors: the order of a sum depends on it.
+fn threads_per_row(kind: DeviceKind, k: u32, rows: usize, slice: u32) -> u32 {
+    let most = match kind {
+        DeviceKind::Software => 1,
+        _ if rows >= 8192 => 32,
+        _ => 64,
+    };
     (k / slice).clamp(1, most).next_power_of_two().min(most)
 }
 
@@ -188,7 +193,7 @@ fn record(
     let start_w = w.start_in(2);
     // A binding that ends inside a word: what is read of that word is up to the driver.
     let halves = !(u64::from(start_w) * 2 + w.len()).is_multiple_of(4);
-    let threads = threads_per_row(k, all_rows, slice);
+    let threads = threads_per_row(session.device().info().kind, k, all_rows, slice);
     let kernel = variant(source, m, threads, halves).compile(session)?;
     let params = Params {
         rows,

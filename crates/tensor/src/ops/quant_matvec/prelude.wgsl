@@ -88,6 +88,8 @@ fn main(
         if lane == 0u && row < p.rows {
             out[p.start_out + m * p.stride_out + row] = partial[thread];
         }
-        workgroupBarrier();
+        if MANY > 1u && TPR > 1u {
+            workgroupBarrier();
+        }
     }
 }
