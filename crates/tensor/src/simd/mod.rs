@@ -5,6 +5,7 @@
 mod product;
 
 mod math;
+pub(crate) mod quant;
 
 pub(crate) use math::{erfc, exp, sigmoid, tanh};
 pub(crate) use product::{Matrix, dot, product};
