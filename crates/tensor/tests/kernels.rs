@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use tintype_gpu::kernel::{fold_access_chains, msl, parse, spirv};
+use tintype_gpu::kernel::{correct, msl, parse, spirv};
 use tintype_tensor::ops::OPERATIONS;
 use tintype_tensor::ops::case::Variant;
 
@@ -40,7 +40,13 @@ fn check(variant: &Variant, validator: bool) -> Result<(), String> {
     let parsed = parse(&variant.source, &variant.overrides).map_err(|error| error.to_string())?;
     let words = spirv(&variant.source, &parsed).map_err(|error| error.to_string())?;
     if validator {
-        validate(&words)?;
+        match validate(&words) {
+            // The validator is older than cooperative matrices (Debian 12 has such a one).
+            Err(reason) if reason.contains("Invalid capability operand: 6022") => {
+                eprintln!("skipped: spirv-val is too old for {}", variant.source.name);
+            }
+            other => other?,
+        }
     }
     let (text, entry) = msl(&variant.source, &parsed).map_err(|error| error.to_string())?;
     match text.contains(&format!("kernel void {entry}(")) {
@@ -87,7 +93,7 @@ fn the_validator_refuses_a_broken_module() {
     }
     let variant = (OPERATIONS[0].kernels)().remove(0);
     let parsed = parse(&variant.source, &variant.overrides).unwrap();
-    let mut words = fold_access_chains(&spirv(&variant.source, &parsed).unwrap()).unwrap();
+    let mut words = correct(&spirv(&variant.source, &parsed).unwrap()).unwrap();
     validate(&words).unwrap();
     // The last instruction is OpFunctionEnd.
     words.pop();

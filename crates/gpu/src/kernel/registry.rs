@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::lock;
 
 /// Raised whenever translation changes, so that kept code of older versions is not used.
-const TRANSLATOR: &str = concat!("tintype-gpu ", env!("CARGO_PKG_VERSION"), " naga 30.0.2 r1");
+const TRANSLATOR: &str = concat!("tintype-gpu ", env!("CARGO_PKG_VERSION"), " naga 30.0.2 r2");
 
 /// A compiled kernel of one device. Clones share it.
 #[derive(Clone)]

@@ -14,8 +14,8 @@ struct Params {
     types: u32, tile_rows: u32, tile_columns: u32,
 }
 var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> lhs: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> rhs: array<vec4<u32>>;
+@group(0) @binding(0) var<storage, read> lhs: array<vec4<f16>>;
+@group(0) @binding(1) var<storage, read> rhs: array<vec4<f16>>;
 @group(0) @binding(2) var<storage, read_write> out: array<f32>;
 
 const THREADS: u32 = 128u;
@@ -32,34 +32,32 @@ const STAGE: u32 = 1280u;
 var<workgroup> left: array<vec4<f16>, 2560>;
 var<workgroup> right: array<vec4<f16>, 2560>;
 
-// 16 bytes a thread, four times, of each operand.
-var<private> next_left: array<vec4<u32>, 4>;
-var<private> next_right: array<vec4<u32>, 4>;
+// Eight bytes a thread, eight times, of each operand.
+const LOADS: u32 = 8u;
+var<private> next_left: array<vec4<f16>, 8>;
+var<private> next_right: array<vec4<f16>, 8>;
 
 fn load(lhs_base: u32, rhs_base: u32, done: u32, thread: u32) {
-    for (var n = 0u; n < 4u; n++) {
+    for (var n = 0u; n < LOADS; n++) {
         let at = thread + n * THREADS;
-        let row = at / 4u;
-        let part = at % 4u;
-        next_left[n] = lhs[(lhs_base + row * p.lhs_row + done) / 8u + part];
+        let row = at / 8u;
+        let part = at % 8u;
+        next_left[n] = lhs[(lhs_base + row * p.lhs_row + done) / 4u + part];
         if RHS_K_INNER {
-            next_right[n] = rhs[(rhs_base + row * p.rhs_column + done) / 8u + part];
+            next_right[n] = rhs[(rhs_base + row * p.rhs_column + done) / 4u + part];
         } else {
-            next_right[n] = rhs[(rhs_base + (done + at / 16u) * p.rhs_k) / 8u + at % 16u];
+            next_right[n] = rhs[(rhs_base + (done + at / 32u) * p.rhs_k) / 4u + at % 32u];
         }
     }
 }
 
 fn store(stage: u32, thread: u32) {
-    for (var n = 0u; n < 4u; n++) {
+    for (var n = 0u; n < LOADS; n++) {
         let at = thread + n * THREADS;
-        let to = stage + at / 4u * K_PITCH + at % 4u * 2u;
-        left[to] = bitcast<vec4<f16>>(next_left[n].xy);
-        left[to + 1u] = bitcast<vec4<f16>>(next_left[n].zw);
-        var into = to;
-        if !RHS_K_INNER { into = stage + at / 16u * N_PITCH + at % 16u * 2u; }
-        right[into] = bitcast<vec4<f16>>(next_right[n].xy);
-        right[into + 1u] = bitcast<vec4<f16>>(next_right[n].zw);
+        left[stage + at / 8u * K_PITCH + at % 8u] = next_left[n];
+        var into = stage + at / 8u * K_PITCH + at % 8u;
+        if !RHS_K_INNER { into = stage + at / 32u * N_PITCH + at % 32u; }
+        right[into] = next_right[n];
     }
 }
 

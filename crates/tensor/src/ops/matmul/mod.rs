@@ -20,7 +20,7 @@ use super::case::Variant;
 use super::walked::Start;
 use crate::Tensor;
 use crate::error::{Result, dtype, shape};
-use crate::number::{NUMBERS, Number, three};
+use crate::number::{NUMBERS, Number, inputs_and_out};
 
 /// The list's entry.
 pub const OPERATION: Operation = Operation {
@@ -77,7 +77,7 @@ const COOP: KernelSource = KernelSource {
     cpu: cpu::tile,
 };
 
-static TYPES: [[(&str, &str); 3]; 27] = three("LHS", "RHS", "OUT");
+static TYPES: [[(&str, &str); 4]; 27] = inputs_and_out("LHS", "RHS");
 
 /// Rows and columns of a `tiled` workgroup, and of a `coop` one.
 const TILE: usize = 64;

@@ -3,6 +3,7 @@
 alias LHS = f32;
 alias RHS = f32;
 alias OUT = f32;
+alias THROUGH = f32;
 override LHS_BF16: bool = false;
 override RHS_BF16: bool = false;
 override OUT_BF16: bool = false;
@@ -51,6 +52,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if lane == 0u && column < p.n {
         let at = p.out_start + group.z * p.out_batch + group.y * p.out_row + column;
         let total = partial[thread];
-        if OUT_BF16 { out[at] = OUT(f32_to_bf16(total)); } else { out[at] = OUT(total); }
+        if OUT_BF16 { out[at] = OUT(f32_to_bf16(total)); } else { out[at] = OUT(THROUGH(total)); }
     }
 }

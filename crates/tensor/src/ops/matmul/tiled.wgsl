@@ -2,6 +2,7 @@
 alias LHS = f32;
 alias RHS = f32;
 alias OUT = f32;
+alias THROUGH = f32;
 override LHS_BF16: bool = false;
 override RHS_BF16: bool = false;
 override OUT_BF16: bool = false;
@@ -89,7 +90,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             if row < p.m && column < p.n {
                 let at = p.out_start + group.z * p.out_batch + row * p.out_row + column;
                 let sum = sums[n][c];
-                if OUT_BF16 { out[at] = OUT(f32_to_bf16(sum)); } else { out[at] = OUT(sum); }
+                if OUT_BF16 { out[at] = OUT(f32_to_bf16(sum)); } else { out[at] = OUT(THROUGH(sum)); }
             }
         }
     }
