@@ -1,5 +1,6 @@
 //! What only the Vulkan backend can get wrong: its limits, imports, features, subgroups, caches,
 //! devices opened by the hundred and in parallel, a missing driver, and objects left behind.
+#![allow(clippy::unwrap_used)] // Helpers of tests, which clippy does not take for tests.
 
 mod common;
 
@@ -201,6 +202,32 @@ fn subgroups_have_the_size_that_is_told() {
         for pair in done.read::<u32>(&out).unwrap().chunks(2) {
             assert_eq!(pair, [size, full], "{device:?}");
         }
+    }
+}
+
+const DEEP: KernelSource = source(
+    "deep",
+    "override DEPTH: u32 = 1u;
+     @group(0) @binding(0) var<storage, read_write> out: array<u32>;
+     @compute @workgroup_size(1, 1, DEPTH)
+     fn main(@builtin(local_invocation_id) id: vec3<u32>) { out[id.z] = id.z; }",
+);
+
+/// Some devices allow fewer threads along z than in all.
+#[test]
+fn a_workgroup_too_deep_is_refused() {
+    for device in vulkan(DeviceOptions::default()) {
+        let limits = &device.info().limits;
+        let [.., depth] = limits.max_group_size;
+        let (name, refused) = match depth < limits.max_group_threads {
+            true => ("along z", depth + 1),
+            false => ("a workgroup", limits.max_group_threads + 1),
+        };
+        let depths = |depth: u32| device.kernel(&DEEP, &[("DEPTH", f64::from(depth))]);
+        depths(depth.min(limits.max_group_threads)).unwrap();
+        let error = depths(refused).unwrap_err();
+        assert!(matches!(error, Error::BadKernel { .. }));
+        assert!(error.to_string().contains(name), "{error}");
     }
 }
 
@@ -425,6 +452,7 @@ fn the_validation_layer_is_silent_over_this_file() {
         imports_are_refused_unless_aligned_and_read_to_the_last_byte();
         small_types_compute_where_they_are_claimed();
         subgroups_have_the_size_that_is_told();
+        a_workgroup_too_deep_is_refused();
         ordered_dispatches_have_ordered_times();
         compiled_pipelines_are_kept_and_found_again();
         devices_and_threads_work_side_by_side();

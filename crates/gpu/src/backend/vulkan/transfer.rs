@@ -299,7 +299,8 @@ mod tests {
         for (round, bytes) in sizes.into_iter().enumerate() {
             let offset = 5 * round as u64;
             let memory = VulkanMemory::allocate(&gpu, bytes + 64, Placement::Device).unwrap();
-            let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 >> 3 ^ at >> 13) as u8).collect();
+            let sent: Vec<u8> =
+                (0..bytes).map(|at| (((at * 31) >> 3) ^ (at >> 13)) as u8).collect();
             transfer.upload(&memory, offset, &vec![0xaa; bytes as usize + 8]).unwrap();
             transfer.upload(&memory, offset + 3, &sent).unwrap();
             let mut whole = vec![0; bytes as usize + 8];
