@@ -6,6 +6,7 @@ pub mod copy;
 pub mod fill;
 pub mod pointwise;
 pub mod quant_matvec;
+pub mod reduce;
 pub mod softcap;
 
 mod walked;
@@ -33,4 +34,5 @@ pub const OPERATIONS: &[Operation] = &[
     pointwise::OPERATION,
     softcap::OPERATION,
     quant_matvec::OPERATION,
+    reduce::OPERATION,
 ];
