@@ -7,6 +7,7 @@ pub mod fill;
 pub mod matmul;
 pub mod pointwise;
 pub mod quant_matvec;
+pub mod reduce;
 pub mod softcap;
 
 mod walked;
@@ -35,4 +36,5 @@ pub const OPERATIONS: &[Operation] = &[
     softcap::OPERATION,
     matmul::OPERATION,
     quant_matvec::OPERATION,
+    reduce::OPERATION,
 ];

@@ -101,11 +101,11 @@ fn kernels() -> Vec<Variant> {
 }
 
 /// Threads for a row: as many as have a slice, fewer where there are rows enough to fill a GPU; one
-/// on a software device, where a barrier costs more than what it shares out. It may not depend on
+/// for many rows on a software device, where a barrier costs more than what it shares out. It may not depend on
 /// the number of vectors: the order of a sum depends on it.
 fn threads_per_row(kind: DeviceKind, k: u32, rows: usize, slice: u32) -> u32 {
     let most = match kind {
-        DeviceKind::Software => 1,
+        DeviceKind::Software if rows >= 65_536 => 1,
         _ if rows >= 8192 => 32,
         _ => 64,
     };
