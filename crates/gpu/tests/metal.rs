@@ -1,6 +1,6 @@
 //! What of the Metal backend can be tested without a Mac: the arguments of translated kernels against
 //! what the backend binds, the meaning of failure codes, and how threads hear of an end.
-#![allow(unreachable_pub)]
+#![allow(unreachable_pub, clippy::unwrap_used)]
 
 mod common;
 

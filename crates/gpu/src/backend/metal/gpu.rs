@@ -3,10 +3,14 @@
 //!
 //! Buffers are made untracked, so Metal orders nothing by itself: not the dispatches of a pass (its
 //! barriers do that) and not one command buffer after another, even on one queue. Every encoder
-//! therefore first waits for `fence` and at its end updates it. A fence takes part in the order in
-//! which command buffers are committed, so recording and committing happen under one lock. Should a
-//! command buffer fail, the driver resolves the fence with it; an event that was never signalled
-//! would hold up everything behind it for good.
+//! therefore first waits for `fence` and at its end updates it. Apple's reference says what this
+//! rests on: fences order passes within one queue; one fence may be waited for and then updated by
+//! the same encoder, not the other way round; and it is evaluated when its command buffer is
+//! committed, so recording and committing happen under one lock. A wait holds back its own encoder
+//! only, which is why each one waits.
+//!
+//! Not an `MTLEvent`: whether one that a failed command buffer should have signalled ever is, is not
+//! documented, and everything behind it would hang.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

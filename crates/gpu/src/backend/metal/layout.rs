@@ -28,10 +28,10 @@ impl Layout {
         for (handle, global) in module.global_variables.iter() {
             let inner = &module.types[global.ty].inner;
             match (global.space, &global.binding) {
-                (AddressSpace::Storage { .. }, Some(binding)) => {
-                    if inner.needs_host_buffer_byte_size(&module.types) {
-                        layout.sized.push(binding.binding);
-                    }
+                (AddressSpace::Storage { .. }, Some(binding))
+                    if inner.needs_host_buffer_byte_size(&module.types) =>
+                {
+                    layout.sized.push(binding.binding);
                 }
                 (AddressSpace::WorkGroup, _) if !uses[handle].is_empty() => {
                     let bytes = inner.size(module.to_ctx());

@@ -50,7 +50,7 @@ impl MetalMemory {
         };
         let options = storage | MTLResourceOptions::HazardTrackingModeUntracked;
         autoreleasepool(|_| {
-            // Metal promises that the bytes are zero, so the host may look at them at once.
+            // Apple's reference says that the method clears the buffer, so the host may look at it.
             let buffer = usize::try_from(bytes)
                 .ok()
                 .and_then(|bytes| gpu.device.newBufferWithLength_options(bytes, options))
