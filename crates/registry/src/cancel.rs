@@ -76,7 +76,8 @@ impl fmt::Display for Cancelled {
 
 impl Error for Cancelled {}
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -77,7 +77,8 @@ fn random_bits() -> u64 {
     1
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

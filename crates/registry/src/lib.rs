@@ -8,7 +8,13 @@ mod error;
 mod global;
 mod handle;
 pub mod hooks;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod model;
 mod registry;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod rules;
 mod state;
 mod sync;
 mod teardown;

@@ -150,10 +150,10 @@ impl Registry {
         &self,
         stage: Stage,
         token: &CancelToken,
-        build: impl FnOnce(&Call<'_>) -> Result<T, E>,
+        build: impl FnOnce(&CancelToken) -> Result<T, E>,
     ) -> Result<Handle, CreateError<E>> {
         let call = self.enter_with(Kind::Load, token)?;
-        let object = build(&call).map_err(CreateError::Build)?;
+        let object = build(token).map_err(CreateError::Build)?;
         let payload = Payload::Owned(Arc::new(object));
         Ok(call.finish(Entry { stage, token: token.clone(), payload })?)
     }

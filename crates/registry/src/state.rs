@@ -241,6 +241,11 @@ impl State {
         self.threads.remove(&thread);
     }
 
+    #[cfg(test)]
+    pub(crate) fn remembered_threads(&self) -> usize {
+        self.threads.len()
+    }
+
     fn prune(&mut self, now: Time) {
         if self.threads.len() >= self.prune_at {
             self.threads.retain(|_, thread| !thread.frames.is_empty() || thread.left + GRACE > now);
