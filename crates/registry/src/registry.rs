@@ -275,7 +275,7 @@ impl Registry {
                 // The one that runs it may be waiting for this thread's calls, which are now over.
                 self.state.wake_all();
                 while !state.is_closed() {
-                    state = self.state.wait_until(state, sync::now() + REPEAT);
+                    state = self.state.wait(state);
                 }
                 return Teardown::Over;
             }
@@ -308,6 +308,7 @@ impl Registry {
     // Threads and processes that end.
 
     /// The calling thread is ending.
+    #[cfg(not(loom))]
     pub(crate) fn forget_this_thread(&self) {
         if self.abandoned.load(Ordering::Relaxed) {
             return;
@@ -319,6 +320,7 @@ impl Registry {
     }
 
     /// In a forked child: the parent's objects are not this process's to free.
+    #[cfg(not(loom))]
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }

@@ -237,6 +237,7 @@ impl State {
     }
 
     /// The thread ends: no call of it is in flight, nor will it read anything.
+    #[cfg(not(loom))]
     pub(crate) fn forget_thread(&mut self, thread: ThreadKey) {
         self.threads.remove(&thread);
     }

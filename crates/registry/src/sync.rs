@@ -56,6 +56,11 @@ impl<T> Lock<T> {
         self.lock()
     }
 
+    /// Lets go of the lock until something changed.
+    pub(crate) fn wait<'a>(&'a self, held: Guard<'a, T>) -> Guard<'a, T> {
+        self.changed.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     pub(crate) fn wake_all(&self) {
         self.changed.notify_all();
     }
