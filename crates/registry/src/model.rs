@@ -75,7 +75,7 @@ struct Worker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     NotBegun,
-    Waiting { since: Time, read_until: Time },
+    Waiting { since: Time },
     Freeing,
     GaveUp,
     Over,
@@ -221,8 +221,8 @@ impl World {
                 self.begin();
             }
             Op::Step => {
-                let Ending::Waiting { since, read_until } = self.ending else { return false };
-                self.step(since, read_until);
+                let Ending::Waiting { since } = self.ending else { return false };
+                self.step(since);
             }
             Op::FreeNext => {
                 if self.ending != Ending::Freeing {
@@ -241,22 +241,22 @@ impl World {
         let idle = self.alive().count() == 0 && busy == 0;
         let begin = self.state.begin(TEARDOWN, Origin::Exit, self.now);
         assert_eq!(begin, if idle { Begin::Idle } else { Begin::Run }, "rule 9");
-        let idlers = self.workers.iter().filter(|worker| worker.calls.is_empty());
-        let read_until = idlers.filter_map(|worker| worker.left).max().map(|left| left + GRACE);
-        let read_until = read_until.unwrap_or_default();
-        self.ending =
-            if idle { Ending::Over } else { Ending::Waiting { since: self.now, read_until } };
+        self.ending = if idle { Ending::Over } else { Ending::Waiting { since: self.now } };
         let again = self.state.begin(TEARDOWN, Origin::Exit, self.now);
         assert_eq!(again, Begin::Over, "rule 7, once");
         assert_eq!(self.state.gate(TEARDOWN), Gate::DoNothing, "rule 11, teardown's own thread");
     }
 
-    fn step(&mut self, since: Time, read_until: Time) {
+    fn step(&mut self, since: Time) {
         let step = self.state.step(self.now, REPEAT);
         for (_, object) in self.alive() {
             assert!(object.token.is_cancelled(), "rule 7, every tracked object is asked");
         }
         let in_flight = self.workers.iter().filter(|worker| !worker.calls.is_empty()).count();
+        // Who returned from a call before teardown began, and has not come back, may be reading.
+        let readers = self.workers.iter().filter(|worker| worker.calls.is_empty() && !worker.gone);
+        let read_until = readers.filter_map(|worker| worker.left).max().map(|left| left + GRACE);
+        let read_until = read_until.unwrap_or_default();
         match step {
             Step::GiveUp { in_flight: counted } => {
                 assert_eq!(counted, in_flight);

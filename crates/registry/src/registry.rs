@@ -51,6 +51,7 @@ impl Registry {
             Gate::Pass => work(&mut state, me),
             Gate::DoNothing => Err(RegistryError::Closed),
             Gate::Never => {
+                self.tell_teardown(&state, me);
                 drop(state);
                 sync::never_return()
             }

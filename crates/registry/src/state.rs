@@ -73,7 +73,7 @@ struct Frame {
     raw: bool,
 }
 
-/// A thread that is in a call, or was recently.
+/// A thread that is in a call, or left one and may still be reading.
 #[derive(Default)]
 struct Thread {
     frames: Vec<Frame>,
@@ -88,7 +88,7 @@ struct Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    Closing { began: Time, last_long: Time, read_until: Time },
+    Closing { began: Time, last_long: Time },
     Closed,
 }
 
@@ -165,7 +165,8 @@ impl State {
 
     // Who may pass.
 
-    pub(crate) fn gate(&self, thread: ThreadKey) -> Gate {
+    /// A thread that it tells never to return reads nothing any more, so it is forgotten.
+    pub(crate) fn gate(&mut self, thread: ThreadKey) -> Gate {
         if self.phase == Phase::Open {
             Gate::Pass
         } else if self.is_exempt(thread) {
@@ -173,6 +174,7 @@ impl State {
         } else if self.is_in_call(thread) {
             Gate::Pass
         } else {
+            self.threads.remove(&thread);
             Gate::Never
         }
     }
@@ -218,6 +220,7 @@ impl State {
         }
         slot.left = now;
         if self.is_closing() && !self.is_exempt(thread) {
+            self.threads.remove(&thread);
             return Then::NeverReturn;
         }
         self.prune(now);
@@ -331,11 +334,7 @@ impl State {
                     self.phase = Phase::Closed;
                     return Begin::Idle;
                 }
-                let others = self.threads.iter().filter(|(key, _)| **key != thread);
-                let idle = others.filter(|(_, other)| other.frames.is_empty());
-                let read_until = idle.map(|(_, other)| other.left + GRACE).max();
-                let read_until = read_until.unwrap_or(now);
-                self.phase = Phase::Closing { began: now, last_long: now, read_until };
+                self.phase = Phase::Closing { began: now, last_long: now };
                 Begin::Run
             }
         }
@@ -346,7 +345,7 @@ impl State {
         self.cancel_all();
         let long = self.others_do(Kind::is_long);
         let in_flight = self.others_in_call().count();
-        let Phase::Closing { began, ref mut last_long, read_until } = self.phase else {
+        let Phase::Closing { began, ref mut last_long } = self.phase else {
             return Step::GiveUp { in_flight };
         };
         if long {
@@ -359,10 +358,17 @@ impl State {
             }
             return Step::WaitUntil(deadline.min(now + repeat));
         }
-        if now < read_until {
-            return Step::WaitUntil(read_until);
+        match self.read_until() {
+            Some(until) if now < until => Step::WaitUntil(until),
+            _ => Step::Free,
         }
-        Step::Free
+    }
+
+    /// Until when the threads that left a call before teardown began may still read.
+    fn read_until(&self) -> Option<Time> {
+        let others = self.threads.iter().filter(|(key, _)| !self.is_exempt(**key));
+        let idle = others.filter(|(_, thread)| thread.frames.is_empty());
+        idle.map(|(_, thread)| thread.left + GRACE).max()
     }
 
     fn cancel_all(&self) {

@@ -2,6 +2,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p tintype-registry --test loom --release`.
 //! A native object here is a cell that loom watches: used and freed without order is an error.
 #![cfg(loom)]
+#![allow(clippy::unwrap_used, reason = "a test, beyond what clippy takes for one")]
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -145,3 +145,22 @@ fn r10_nobody_waits_for_the_thread_that_runs_teardown() {
     assert_eq!(registry.teardown(), Teardown::Freed { freed: 1, panicked: 0 });
     assert!(begun.elapsed() < ms(30));
 }
+
+#[test]
+fn r10_nobody_waits_for_a_thread_that_never_returns() {
+    let (registry, log) = (shared(), Log::default());
+    create(registry, Stage::Context, 1, &log);
+    let (left, wait) = channel();
+    let comes_back = elsewhere(move || {
+        loop {
+            drop(registry.enter(Kind::Generate).unwrap());
+            let _ = left.send(());
+            thread::sleep(ms(1));
+        }
+    });
+    wait.recv().unwrap();
+    let begun = Instant::now();
+    assert_eq!(registry.teardown(), Teardown::Freed { freed: 1, panicked: 0 });
+    assert!(begun.elapsed() < ms(200), "took {:?}", begun.elapsed());
+    assert!(never_returns(&comes_back));
+}
