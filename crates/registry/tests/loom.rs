@@ -61,6 +61,14 @@ struct Counts {
     freed: Arc<AtomicUsize>,
 }
 
+impl Counts {
+    /// Rule 5: as teardown returns, every object is either freed or not begun.
+    fn nothing_is_left(&self) {
+        let created = self.created.load(Ordering::SeqCst);
+        assert_eq!(self.freed.load(Ordering::SeqCst), created, "alive after teardown");
+    }
+}
+
 fn create(registry: &Registry, counts: &Counts) -> Result<Handle, ()> {
     let build = |_: &CancelToken| {
         counts.created.fetch_add(1, Ordering::SeqCst);
@@ -135,6 +143,7 @@ fn load_against_cancel_and_free_against_teardown() {
             (cancelled, theirs.free(early))
         });
         let ended = registry.teardown();
+        counts.nothing_is_left();
         join(loader);
         if let Some((cancelled, freed)) = join(freer) {
             assert_eq!((cancelled, freed), (Ok(()), Ok(())));
@@ -158,6 +167,7 @@ fn generate_against_free_against_teardown() {
         let theirs = registry.clone();
         let freer = spawn(move || theirs.free(handle));
         let ended = registry.teardown();
+        counts.nothing_is_left();
         let generated = join(generator);
         assert!(matches!(generated, None | Some(Ok(()) | Err(RegistryError::Freed))));
         assert!(matches!(join(freer), None | Some(Ok(()))));
@@ -176,6 +186,7 @@ fn free_against_free_against_teardown() {
         let frees = [registry.clone(), registry.clone()];
         let frees = frees.map(|theirs| spawn(move || theirs.free(handle)));
         let _ended = registry.teardown();
+        counts.nothing_is_left();
         let won = frees.map(join).into_iter().filter(|free| matches!(free, Some(Ok(())))).count();
         assert!(won <= 1);
         assert_eq!(counts.freed.load(Ordering::SeqCst), 1);

@@ -89,7 +89,7 @@ fn main() -> std::process::ExitCode {
             [0, 50],
             &["a frees 1", "crossed [2, 2] own [0, 1]", "b frees 2", "b frees 1", "a frees 2"],
         ),
-        ("unloaded_copy", unloaded_copy, ok, [0, 50], &["closed", "a frees 1"]),
+        ("unloaded_copy", unloaded_copy, ok, [0, 50], &["closed 0", "a frees 2", "a frees 1"]),
     ];
     let scenarios: Vec<_> = table
         .iter()

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
@@ -110,6 +110,7 @@ fn run(name: &str, delay_us: u64) -> Run {
         .env("EXIT_TEST_DELAY_US", delay_us.to_string())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
+        .process_group(0)
         .spawn()
         .expect("this program starts");
     let stdout = child.stdout.take().expect("a pipe");
@@ -125,7 +126,10 @@ fn run(name: &str, delay_us: u64) -> Run {
             break Some(status);
         }
         if begun.elapsed() > HANGS_AFTER {
-            child.kill().expect("a child to kill");
+            // With its own children, which hold the pipe open.
+            let group = -i32::try_from(child.id()).expect("a process id");
+            // SAFETY: the child leads this group and has not been waited for.
+            assert_eq!(unsafe { libc::kill(group, libc::SIGKILL) }, 0);
             child.wait().expect("a child to wait for");
             break None;
         }
