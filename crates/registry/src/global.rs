@@ -2,7 +2,7 @@
 //! Owns the statics; must not know what is tracked.
 
 #[cfg(not(loom))]
-pub(crate) use real::{at_exit, ensure_hooks, in_forked_child, watch_this_thread};
+pub(crate) use real::{at_exit, ensure_hooks, watch_this_thread};
 
 #[cfg(not(loom))]
 mod real {
@@ -59,15 +59,15 @@ mod real {
     /// harmlessly.
     pub(crate) fn ensure_hooks() -> Result<(), HookError> {
         if !HOOKED.load(Ordering::Acquire) {
-            hooks::register_fork_handler()?;
-            hooks::register_exit_handler()?;
+            hooks::register_fork_handler(in_forked_child)?;
+            hooks::register_exit_handler(at_exit)?;
             HOOKED.store(true, Ordering::Release);
         }
         Ok(())
     }
 
     /// The process is in `exit()`.
-    pub(crate) fn at_exit() {
+    pub(crate) extern "C" fn at_exit() {
         if OWNER.load(Ordering::Relaxed) != process::id() {
             return;
         }
@@ -76,7 +76,7 @@ mod real {
     }
 
     /// `fork()` made this process; its other threads, and what they did, are not here.
-    pub(crate) fn in_forked_child() {
+    extern "C" fn in_forked_child() {
         let parents = GLOBAL.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: null or leaked; nothing frees what GLOBAL points to.
         if let Some(parents) = unsafe { parents.as_ref() } {

@@ -294,7 +294,7 @@ fn an_uncancellable_call_against_the_bound() {
             })
         });
         let ended = registry.teardown();
-        users.into_iter().for_each(|user| drop(join(user)));
+        users.into_iter().for_each(|user| _ = join(user));
         let freed = native.frees.load(Ordering::SeqCst);
         match ended {
             Teardown::Freed { freed: 1, .. } => assert_eq!(freed, 1),

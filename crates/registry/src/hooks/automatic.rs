@@ -15,35 +15,27 @@ mod real {
 
     use crate::hooks::HookError;
 
-    extern "C" fn exit_handler() {
-        crate::global::at_exit();
-    }
-
-    unsafe extern "C" fn child_handler() {
-        crate::global::in_forked_child();
-    }
-
-    pub(crate) fn register_exit_handler() -> Result<(), HookError> {
-        pin_this_library();
+    pub(crate) fn register_exit_handler(handler: extern "C" fn()) -> Result<(), HookError> {
+        pin_library_of(handler);
         // SAFETY: the handler takes nothing, does not unwind, and its library stays loaded.
-        match unsafe { libc::atexit(exit_handler) } {
+        match unsafe { libc::atexit(handler) } {
             0 => Ok(()),
             _ => Err(HookError { function: "atexit" }),
         }
     }
 
-    pub(crate) fn register_fork_handler() -> Result<(), HookError> {
+    pub(crate) fn register_fork_handler(in_child: extern "C" fn()) -> Result<(), HookError> {
         // SAFETY: the child's handler stores two atomics, which is allowed after a fork.
-        match unsafe { libc::pthread_atfork(None, None, Some(child_handler)) } {
+        match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
             0 => Ok(()),
             _ => Err(HookError { function: "pthread_atfork" }),
         }
     }
 
-    /// Makes `dlclose` of this library a no-op: parked threads and drivers still point into its code.
+    /// Makes `dlclose` of the handler's library a no-op: parked threads and drivers still point into its code.
     /// An executable can not be unloaded, and `dlopen` says so by failing, which is as good.
-    fn pin_this_library() {
-        let here = exit_handler as extern "C" fn() as *const c_void;
+    fn pin_library_of(handler: extern "C" fn()) {
+        let here = handler as *const c_void;
         // SAFETY: all-zero is a valid Dl_info (null pointers).
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: `info` is writable, and any address may be asked about.

@@ -13,11 +13,11 @@ pub(crate) use real::{never_return, register_exit_handler, register_fork_handler
 mod real {
     use crate::hooks::HookError;
 
-    pub(crate) fn register_exit_handler() -> Result<(), HookError> {
+    pub(crate) fn register_exit_handler(_: extern "C" fn()) -> Result<(), HookError> {
         Ok(())
     }
 
-    pub(crate) fn register_fork_handler() -> Result<(), HookError> {
+    pub(crate) fn register_fork_handler(_: extern "C" fn()) -> Result<(), HookError> {
         Ok(())
     }
 

@@ -41,7 +41,7 @@ pub const AT_EXIT: AtExit = platform::AT_EXIT;
 pub fn after_driver_load() -> Result<AtExit, HookError> {
     let _ = crate::Registry::global();
     crate::global::ensure_hooks()?;
-    register_exit_handler()?;
+    register_exit_handler(crate::global::at_exit)?;
     Ok(AT_EXIT)
 }
 
