@@ -154,8 +154,9 @@ pub enum Error {
         /// The driver's words.
         reason: String,
     },
-    /// A CPU kernel failed; the pass stopped, its outputs are unspecified.
-    #[error("kernel {kernel} failed on the CPU: {reason}")]
+    /// A kernel failed: on the CPU with an error or panic, on a GPU by running too long or touching
+    /// memory that it may not. The pass stopped, its outputs are unspecified.
+    #[error("kernel {kernel} failed: {reason}")]
     KernelFailed {
         /// Kernel name.
         kernel: String,

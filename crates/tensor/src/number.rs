@@ -49,41 +49,43 @@ impl Number {
 /// Type aliases of a kernel: (alias, WGSL type).
 pub(crate) type Aliases = &'static [(&'static str, &'static str)];
 
-/// Aliases of a kernel with one variable type.
-pub(crate) const fn one(name: &'static str) -> [[(&'static str, &'static str); 1]; 3] {
-    let mut table = [[(name, ""); 1]; 3];
+/// What a result is converted through on its way into each type: bf16's bits come from a `u32`, and
+/// Metal has no conversion from float to 16-bit integers.
+pub(crate) const THROUGH: [&str; 3] = ["f32", "f32", "u32"];
+
+/// Aliases of a kernel whose output type varies.
+pub(crate) const OUT: [[(&str, &str); 2]; 3] = {
+    let mut table = [[("OUT", ""), ("THROUGH", "")]; 3];
     let mut at = 0;
     while at < 3 {
-        table[at] = [(name, WGSL[at])];
+        table[at] = [("OUT", WGSL[at]), ("THROUGH", THROUGH[at])];
         at += 1;
     }
     table
-}
+};
 
-/// Aliases of a kernel with two variable types; the first's index times 3 plus the second's.
-pub(crate) const fn two(
-    a: &'static str,
-    b: &'static str,
-) -> [[(&'static str, &'static str); 2]; 9] {
-    let mut table = [[(a, ""), (b, "")]; 9];
+/// Aliases of a kernel with an input and an output type; the first's index times 3 plus the second's.
+pub(crate) const fn input_and_out(a: &'static str) -> [[(&'static str, &'static str); 3]; 9] {
+    let mut table = [[(a, ""), ("", ""), ("", "")]; 9];
     let mut at = 0;
     while at < 9 {
-        table[at] = [(a, WGSL[at / 3]), (b, WGSL[at % 3])];
+        let [out, through] = OUT[at % 3];
+        table[at] = [(a, WGSL[at / 3]), out, through];
         at += 1;
     }
     table
 }
 
-/// Aliases of a kernel with three variable types.
-pub(crate) const fn three(
+/// Aliases of a kernel with two input types and an output type.
+pub(crate) const fn inputs_and_out(
     a: &'static str,
     b: &'static str,
-    c: &'static str,
-) -> [[(&'static str, &'static str); 3]; 27] {
-    let mut table = [[(a, ""), (b, ""), (c, "")]; 27];
+) -> [[(&'static str, &'static str); 4]; 27] {
+    let mut table = [[(a, ""), (b, ""), ("", ""), ("", "")]; 27];
     let mut at = 0;
     while at < 27 {
-        table[at] = [(a, WGSL[at / 9]), (b, WGSL[at / 3 % 3]), (c, WGSL[at % 3])];
+        let [out, through] = OUT[at % 3];
+        table[at] = [(a, WGSL[at / 9]), (b, WGSL[at / 3 % 3]), out, through];
         at += 1;
     }
     table

@@ -290,23 +290,6 @@ impl Tensor {
     }
 }
 
-/// The shape that two operands broadcast to, or `None`.
-pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
-    let rank = a.len().max(b.len());
-    let extent = |shape: &[usize], axis: usize| match (axis + shape.len()).checked_sub(rank) {
-        Some(own) => shape[own],
-        None => 1,
-    };
-    (0..rank)
-        .map(|axis| match (extent(a, axis), extent(b, axis)) {
-            (x, y) if x == y => Some(x),
-            (1, y) => Some(y),
-            (x, 1) => Some(x),
-            _ => None,
-        })
-        .collect()
-}
-
 impl std::fmt::Display for Tensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {:?}", self.dtype, self.shape)?;
@@ -365,12 +348,5 @@ mod tests {
         assert_eq!(whole.slice(1, 32..64).unwrap().start(), 32);
         assert!(whole.slice(1, 16..48).is_err());
         assert!(whole.transpose().is_err());
-    }
-
-    #[test]
-    fn broadcasting_follows_numpy() {
-        assert_eq!(broadcast(&[3, 1], &[4]), Some(vec![3, 4]));
-        assert_eq!(broadcast(&[3], &[4]), None);
-        assert_eq!(broadcast(&[], &[2, 0]), Some(vec![2, 0]));
     }
 }

@@ -2,14 +2,14 @@
 //! each once. It must not know what a kernel is for.
 
 mod disk;
-mod fold;
+mod correct;
 mod parse;
 mod reflect;
 mod registry;
 mod translate;
 
 pub use disk::DiskCache;
-pub use fold::fold_access_chains;
+pub use correct::correct;
 pub use parse::{Parsed, parse};
 pub use reflect::{Reflection, Slot};
 pub use registry::Kernel;

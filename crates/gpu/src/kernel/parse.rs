@@ -20,6 +20,7 @@ pub struct Parsed {
 /// What kernels may use. Devices that lack some of it refuse the kernels that need it.
 const CAPABILITIES: Capabilities = Capabilities::IMMEDIATES
     .union(Capabilities::SHADER_FLOAT16)
+    .union(Capabilities::SHADER_FLOAT16_IN_FLOAT32)
     .union(Capabilities::SHADER_INT64)
     .union(Capabilities::SHADER_INT16)
     .union(Capabilities::SUBGROUP)

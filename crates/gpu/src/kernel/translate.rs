@@ -3,7 +3,7 @@
 use naga::back::{msl as naga_msl, spv};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 
-use super::{KernelSource, Parsed, Reflection, fold_access_chains};
+use super::{KernelSource, Parsed, Reflection, correct};
 use crate::error::{Error, Result};
 
 /// Kernels index only what they own (each is tested at odd sizes with poisoned surroundings), so
@@ -15,7 +15,7 @@ const UNCHECKED: BoundsCheckPolicies = BoundsCheckPolicies {
     binding_array: BoundsCheckPolicy::Unchecked,
 };
 
-/// SPIR-V 1.3 words for Vulkan 1.1 and later; 1.6 where subgroup or cooperative operations ask.
+/// SPIR-V 1.4 words, for Vulkan 1.2 and later.
 pub fn spirv(source: &KernelSource, parsed: &Parsed) -> Result<Vec<u32>> {
     let options = spv::Options {
         lang_version: (1, 4),
@@ -35,7 +35,7 @@ pub fn spirv(source: &KernelSource, parsed: &Parsed) -> Result<Vec<u32>> {
     };
     let words = spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))
         .map_err(|error| bad(source, format!("SPIR-V: {error}")))?;
-    fold_access_chains(&words).map_err(|reason| bad(source, format!("SPIR-V: {reason}")))
+    correct(&words).map_err(|reason| bad(source, format!("SPIR-V: {reason}")))
 }
 
 fn binding_map(parsed: &Parsed) -> spv::BindingMap {

@@ -130,6 +130,7 @@ impl Values {
 
 type Record = Box<dyn Fn(&mut Session<'_>, &[Tensor], &Tensor) -> Result<()>>;
 type Reference = Box<dyn Fn(&[Values]) -> Vec<f64>>;
+type Spread = Box<dyn Fn(&[Values]) -> f64>;
 
 /// An operation on operands, and what it should give.
 pub struct Case {
@@ -147,6 +148,9 @@ pub struct Case {
     pub record: Record,
     /// The float64 reference, in the output's logical order.
     pub reference: Reference,
+    /// For sums that may cancel: the norm the output has when its terms' signs are independent,
+    /// √ΣΣ term². Errors are measured against it where chance made the output itself smaller.
+    pub spread: Option<Spread>,
     /// Floating-point operations, for benchmarks; bytes follow from the operands.
     pub flops: f64,
 }
@@ -169,6 +173,7 @@ impl Case {
             exact: false,
             record: Box::new(record),
             reference: Box::new(reference),
+            spread: None,
             flops: 0.0,
         }
     }
@@ -182,6 +187,11 @@ impl Case {
     /// The output must equal the reference exactly.
     pub fn exact(self) -> Self {
         Case { exact: true, ..self }
+    }
+
+    /// Measures errors against at least this norm.
+    pub fn spread(self, spread: impl Fn(&[Values]) -> f64 + 'static) -> Self {
+        Case { spread: Some(Box::new(spread)), ..self }
     }
 
     /// Counts floating-point operations for benchmarks.

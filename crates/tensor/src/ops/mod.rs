@@ -4,7 +4,10 @@
 pub mod case;
 pub mod copy;
 pub mod fill;
+pub mod matmul;
 pub mod pointwise;
+pub mod quant_matvec;
+pub mod reduce;
 pub mod softcap;
 
 mod walked;
@@ -26,5 +29,12 @@ pub struct Operation {
 }
 
 /// Every operation.
-pub const OPERATIONS: &[Operation] =
-    &[fill::OPERATION, copy::OPERATION, pointwise::OPERATION, softcap::OPERATION];
+pub const OPERATIONS: &[Operation] = &[
+    fill::OPERATION,
+    copy::OPERATION,
+    pointwise::OPERATION,
+    softcap::OPERATION,
+    matmul::OPERATION,
+    quant_matvec::OPERATION,
+    reduce::OPERATION,
+];

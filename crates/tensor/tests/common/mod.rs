@@ -168,6 +168,7 @@ pub struct Data {
     inputs: Vec<Image>,
     output: Image,
     reference: Vec<f64>,
+    spread: f64,
 }
 
 impl Data {
@@ -188,7 +189,8 @@ impl Data {
         };
         let reference = (case.reference)(&values);
         assert_eq!(reference.len(), case.output.shape.iter().product::<usize>(), "{}", case.name);
-        Data { inputs, output, reference }
+        let spread = case.spread.as_ref().map_or(0.0, |spread| spread(&values));
+        Data { inputs, output, reference, spread }
     }
 
     /// Runs the case once; returns the output's whole memory.
@@ -244,7 +246,8 @@ impl Data {
         }
         let values: Vec<f64> =
             offsets.iter().map(|at| get(dtype, &bytes[at * size..][..size])).collect();
-        compare(&values, &self.reference, if case.exact { 0.0 } else { tolerance(dtype) })
+        let tolerance = if case.exact { 0.0 } else { tolerance(dtype) };
+        compare(&values, &self.reference, self.spread, tolerance)
     }
 }
 
@@ -259,12 +262,17 @@ pub fn tolerance(dtype: DType) -> f64 {
 }
 
 /// Compares by norm, and by element so that a few wrong ones among many right ones show.
-pub fn compare(values: &[f64], reference: &[f64], tolerance: f64) -> Result<(), String> {
+pub fn compare(
+    values: &[f64],
+    reference: &[f64],
+    spread: f64,
+    tolerance: f64,
+) -> Result<(), String> {
     if let Some(at) = values.iter().position(|value| !value.is_finite()) {
         return Err(format!("element {at} is {}, not {}", values[at], reference[at]));
     }
     let square = |x: f64| x * x;
-    let norm = reference.iter().map(|&x| square(x)).sum::<f64>();
+    let norm = reference.iter().map(|&x| square(x)).sum::<f64>().max(square(spread));
     let error = values.iter().zip(reference).map(|(x, y)| square(x - y)).sum::<f64>();
     let relative = if error == 0.0 { 0.0 } else { (error / norm).sqrt() };
     let scale = (norm / reference.len().max(1) as f64).sqrt();

@@ -141,6 +141,13 @@ impl<'a> Unit<'a> {
         })
     }
 
+    /// Whether a written slot is split in tiles (take it with [`Self::rows`]) or not (with
+    /// [`Self::write`]).
+    pub fn write_is_tiled(&self, slot: usize) -> bool {
+        let split = self.spans.get(slot).and_then(|span| self.grid.splits.get(span.split));
+        matches!(split, Some(Split::Tiles { .. }))
+    }
+
     fn span(&self, slot: usize) -> Result<RawSpan, UnitError> {
         self.spans.get(slot).copied().ok_or_else(|| refuse(slot, "is not bound"))
     }
@@ -170,7 +177,21 @@ pub struct Rows<'a, T> {
     _owned: PhantomData<&'a mut [T]>,
 }
 
-impl<T: bytemuck::Pod> Rows<'_, T> {
+impl<'a, T: bytemuck::Pod> Rows<'a, T> {
+    /// All of a slice as rows of `columns` elements; what is left over at the end is left out.
+    pub fn of(slice: &'a mut [T], columns: usize) -> Self {
+        let columns = columns.max(1);
+        Rows {
+            rows: slice.len() / columns,
+            start: slice.as_mut_ptr().cast(),
+            row_bytes: columns * size_of::<T>(),
+            columns,
+            first_row: 0,
+            first_column: 0,
+            _owned: PhantomData,
+        }
+    }
+
     /// Rows in the tile; may be 0 at the edge.
     pub fn len(&self) -> usize {
         self.rows

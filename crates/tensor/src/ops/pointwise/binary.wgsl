@@ -2,6 +2,7 @@
 alias A = f32;
 alias B = f32;
 alias OUT = f32;
+alias THROUGH = f32;
 override A_BF16: bool = false;
 override B_BF16: bool = false;
 override OUT_BF16: bool = false;
@@ -29,7 +30,7 @@ fn main(
             if A_BF16 { v = bf16_to_f32(u32(stored_a)); } else { v = f32(stored_a); }
             if B_BF16 { w = bf16_to_f32(u32(stored_b)); } else { w = f32(stored_b); }
             let r = binary_function(CODE, v, w);
-            if OUT_BF16 { out[at.x] = OUT(f32_to_bf16(r)); } else { out[at.x] = OUT(r); }
+            if OUT_BF16 { out[at.x] = OUT(f32_to_bf16(r)); } else { out[at.x] = OUT(THROUGH(r)); }
         }
     }
 }

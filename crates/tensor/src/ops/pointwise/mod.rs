@@ -15,7 +15,7 @@ use super::case::Variant;
 use super::walked::Walked;
 use crate::Tensor;
 use crate::error::{Error, Result, dtype, shape};
-use crate::number::{Aliases, NUMBERS, Number, one, three, two};
+use crate::number::{Aliases, NUMBERS, Number, OUT, input_and_out, inputs_and_out};
 use cpu::Codes;
 
 /// The list's entry.
@@ -53,10 +53,10 @@ const BINARY: KernelSource = kernel("binary", source!("binary.wgsl"), cpu::binar
 const BINARY_IN_PLACE: KernelSource =
     kernel("binary_in_place", source!("binary_in_place.wgsl"), cpu::binary_in_place);
 
-static ONE: [[(&str, &str); 1]; 3] = one("OUT");
-static TWO: [[(&str, &str); 2]; 9] = two("A", "OUT");
-static TWO_IN_PLACE: [[(&str, &str); 2]; 9] = two("B", "OUT");
-static THREE: [[(&str, &str); 3]; 27] = three("A", "B", "OUT");
+static ONE: [[(&str, &str); 2]; 3] = OUT;
+static TWO: [[(&str, &str); 3]; 9] = input_and_out("A");
+static TWO_IN_PLACE: [[(&str, &str); 3]; 9] = input_and_out("B");
+static THREE: [[(&str, &str); 4]; 27] = inputs_and_out("A", "B");
 
 fn with(source: KernelSource, aliases: Aliases) -> KernelSource {
     KernelSource { aliases, ..source }

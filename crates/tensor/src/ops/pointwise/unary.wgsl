@@ -1,6 +1,7 @@
 // out[i] = f(a[i]) over any strides
 alias A = f32;
 alias OUT = f32;
+alias THROUGH = f32;
 override A_BF16: bool = false;
 override OUT_BF16: bool = false;
 override CODE: u32 = 0u;
@@ -23,7 +24,7 @@ fn main(
             var v: f32;
             if A_BF16 { v = bf16_to_f32(u32(stored)); } else { v = f32(stored); }
             let r = unary_function(CODE, v, p.x, p.y);
-            if OUT_BF16 { out[at.x] = OUT(f32_to_bf16(r)); } else { out[at.x] = OUT(r); }
+            if OUT_BF16 { out[at.x] = OUT(f32_to_bf16(r)); } else { out[at.x] = OUT(THROUGH(r)); }
         }
     }
 }

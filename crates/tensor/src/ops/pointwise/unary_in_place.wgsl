@@ -1,5 +1,6 @@
 // a[i] = f(a[i]) over any strides
 alias OUT = f32;
+alias THROUGH = f32;
 override OUT_BF16: bool = false;
 override CODE: u32 = 0u;
 
@@ -20,7 +21,7 @@ fn main(
             var v: f32;
             if OUT_BF16 { v = bf16_to_f32(u32(stored)); } else { v = f32(stored); }
             let r = unary_function(CODE, v, p.x, p.y);
-            if OUT_BF16 { out[at] = OUT(f32_to_bf16(r)); } else { out[at] = OUT(r); }
+            if OUT_BF16 { out[at] = OUT(f32_to_bf16(r)); } else { out[at] = OUT(THROUGH(r)); }
         }
     }
 }
