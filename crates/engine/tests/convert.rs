@@ -1,4 +1,5 @@
 //! Conversion: types by rule, scales, files that appear whole or not at all, checks that fail.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Hostile and damaged files: each is refused with an error that names file, tensor and reason.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! A short deterministic fuzz of every reader, held to the memory bound that `weights` states.
 //! `fuzz/` has the long one. The corpus is shared.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 
@@ -77,6 +78,45 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Files that hold as many things in as few bytes as their formats allow.
+fn dense() -> Vec<(&'static str, Vec<u8>)> {
+    const MANY: usize = 50_000;
+    let pickle = |opcodes: &[u8]| {
+        let mut pickle = b"\x80\x02](".to_vec();
+        (0..10 * MANY).for_each(|_| pickle.extend(opcodes));
+        pickle.extend(b"e.");
+        common::legacy(&pickle, true)
+    };
+    let mut tensors = common::Gguf::sample();
+    tensors.tensors = (0..MANY).map(|n| (format!("{n:x}"), vec![0], 24, 0)).collect();
+    let mut pairs = common::Gguf::sample();
+    pairs.pairs = (0..MANY).map(|n| (format!("{n:x}"), 8, common::text(""))).collect();
+    let mut texts = common::Gguf::sample();
+    let mut array = 8u32.to_le_bytes().to_vec();
+    array.extend((MANY as u64).to_le_bytes());
+    array.resize(array.len() + 8 * MANY, 0);
+    texts.pairs.push(("texts".into(), 9, array));
+    let entry = |n| format!(r#""{n:x}":{{"dtype":"I8","shape":[0],"data_offsets":[0,0]}}"#);
+    let entries = (0..MANY).map(entry).collect::<Vec<_>>().join(",");
+    let archive: Vec<_> =
+        (0..20_000).map(|n| common::entry(&format!("{n:x}"), Vec::new())).collect();
+    let mut memo = b"\x80\x02N".to_vec();
+    (0..MANY as u32).for_each(|n| memo.extend([&b"r"[..], &n.to_le_bytes()].concat()));
+    memo.push(b'.');
+    vec![
+        ("lists", pickle(b"]")),
+        ("dictionaries", pickle(b"}")),
+        ("marks and tuples", pickle(b"(t")),
+        ("single items", pickle(b"N\x85")),
+        ("memo slots", common::legacy(&memo, true)),
+        ("GGUF tensors", tensors.bytes()),
+        ("GGUF pairs", pairs.bytes()),
+        ("GGUF texts", texts.bytes()),
+        ("safetensors", common::safetensors(&format!("{{{entries}}}"), &[])),
+        ("archive", common::zip(&archive)),
+    ]
+}
+
 /// One test, since the allocator counts for the whole process.
 #[test]
 fn no_mutant_panics_loops_or_takes_more_than_the_bound() {
@@ -85,6 +125,13 @@ fn no_mutant_panics_loops_or_takes_more_than_the_bound() {
         std::env::var("TINTYPE_MUTANTS").ok().and_then(|v| v.parse().ok()).unwrap_or(40_000);
     // Threads, tables and the like are set up before anything is counted.
     exercise("gguf", &common::Gguf::sample().bytes());
+    for (name, bytes) in dense() {
+        let before = ALLOCATOR.allocated();
+        ALLOCATOR.set_limit(before + bound(bytes.len())).unwrap();
+        exercise("file", &bytes);
+        ALLOCATOR.set_limit(usize::MAX).unwrap();
+        println!("{name}: {} bytes, within {}", bytes.len(), bound(bytes.len()));
+    }
     for kind in ["gguf", "safetensors", "pytorch_zip", "pytorch_legacy", "index", "model_index"] {
         let mut seeds: Vec<_> =
             std::fs::read_dir(corpus.join(kind)).unwrap().map(|e| e.unwrap().path()).collect();

@@ -1,4 +1,5 @@
 //! What a conversion takes in memory: one tensor at most, and in fact a few chunks.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::alloc::System;
 use std::io::Write;

@@ -2,6 +2,7 @@
 //! Gemma file. Skipped, with the reason printed, where these are missing; the variable
 //! TINTYPE_TEST_PYTHON=required makes that a failure. `cargo xtask python` and
 //! `cargo xtask fetch gemma3-270m` bring them.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,12 +23,12 @@ fn cache() -> Option<PathBuf> {
 }
 
 /// A path, or a skip that says what is missing.
-fn need(path: Option<PathBuf>, what: &str) -> Option<PathBuf> {
+fn need(path: Option<PathBuf>, what: &str, bring: &str) -> Option<PathBuf> {
     let found = path.filter(|path| path.exists());
     if found.is_none() {
         let required = std::env::var("TINTYPE_TEST_PYTHON").is_ok_and(|v| v == "required");
         assert!(!required, "{what} is missing, and TINTYPE_TEST_PYTHON=required");
-        eprintln!("skipped: {what} is missing");
+        println!("skipped: {what}: not found; `{bring}` brings it");
     }
     found
 }
@@ -35,7 +36,7 @@ fn need(path: Option<PathBuf>, what: &str) -> Option<PathBuf> {
 fn python() -> Option<PathBuf> {
     let path = std::env::var_os("TINTYPE_PYTHON").map(PathBuf::from);
     let path = path.or_else(|| cache().map(|c| c.join("python-weights/bin/python")));
-    need(path, "Python with gguf, safetensors and torch (cargo xtask python)")
+    need(path, "round trips with Python's gguf, safetensors and torch", "cargo xtask python")
 }
 
 fn script(python: &Path, arguments: &[&Path], task: &str) -> String {
@@ -153,7 +154,9 @@ fn python_and_rust_read_each_other() {
 #[test]
 fn the_real_gemma_dequantizes_as_gguf_does() {
     let file = cache().map(|c| c.join("models/gemma3-270m-q4_k_m.gguf"));
-    let Some(file) = need(file, "Gemma 3 270M (cargo xtask fetch gemma3-270m)") else { return };
+    let Some(file) = need(file, "the real Gemma 3 270M", "cargo xtask fetch gemma3-270m") else {
+        return;
+    };
     let Some(python) = python() else { return };
     let weights = Weights::open(&file).unwrap();
     let summary = summarize(&weights, None);

@@ -1,5 +1,5 @@
 //! Small weight files made byte by byte, so that tests can break each part of them.
-#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test program uses its own part")]
 
 use std::path::Path;
 
