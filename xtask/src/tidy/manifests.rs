@@ -58,6 +58,10 @@ fn members(path: &str, text: &str) -> Vec<Finding> {
         Ok(manifest) => manifest,
         Err(error) => return vec![Finding::error(path, 0, format!("not TOML: {error}"))],
     };
+    // A workspace of its own, apart from this one, cannot take anything from it.
+    if path != "Cargo.toml" && manifest.contains_key("workspace") {
+        return vec![];
+    }
     let targets = manifest.get("target").and_then(Value::as_table);
     let tables = std::iter::once(&manifest)
         .chain(targets.into_iter().flat_map(Table::values).filter_map(Value::as_table));
@@ -105,6 +109,8 @@ mod tests {
             let told = told(check(&[file("crates/x/Cargo.toml", bad)]));
             assert!(told.len() == 1 && told[0].contains("a.workspace = true"), "{told:?}");
         }
+        let apart = "[workspace]\n[dependencies]\na = \"1\"\n";
+        assert!(check(&[file("fuzz/Cargo.toml", apart)]).is_empty());
         assert!(told(check(&[file("Cargo.toml", "=")]))[0].contains("not TOML"));
     }
 }
