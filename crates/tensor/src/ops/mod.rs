@@ -4,6 +4,7 @@
 pub mod case;
 pub mod copy;
 pub mod fill;
+pub mod matmul;
 pub mod pointwise;
 pub mod quant_matvec;
 pub mod reduce;
@@ -35,4 +36,5 @@ pub const OPERATIONS: &[Operation] = &[
     softcap::OPERATION,
     quant_matvec::OPERATION,
     reduce::OPERATION,
+    matmul::OPERATION,
 ];

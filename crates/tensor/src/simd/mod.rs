@@ -1,6 +1,8 @@
 //! The processor's vector instructions, chosen at run time: the only module with `unsafe`. Each
 //! function here is safe to call with any slices; what it reads and writes is checked before.
 
+#[allow(unsafe_code)]
+pub(crate) mod dense;
 mod math;
 pub(crate) mod quant;
 
