@@ -5,7 +5,7 @@
 pub enum Backend {
     /// Host processor: always there.
     Cpu,
-    /// Vulkan 1.1 or later through a loader opened at run time.
+    /// Vulkan 1.2 or later through a loader opened at run time.
     Vulkan,
     /// Metal, on Apple systems.
     Metal,

@@ -181,8 +181,14 @@ fn check_device(
         });
     }
     let threads = needs.group_size.iter().map(|&n| u64::from(n)).product::<u64>();
+    let axis = |at: usize, what| {
+        (u64::from(needs.group_size[at]), u64::from(limits.max_group_size[at]), what)
+    };
     let checks = [
         (threads, u64::from(limits.max_group_threads), "threads a workgroup"),
+        axis(0, "threads along x of a workgroup"),
+        axis(1, "threads along y of a workgroup"),
+        axis(2, "threads along z of a workgroup"),
         (u64::from(needs.group_memory), u64::from(limits.max_group_memory), "bytes of workgroup memory"),
         (u64::from(needs.immediate_bytes), u64::from(limits.max_immediate_bytes), "bytes of immediates"),
         (needs.slots.len() as u64, u64::from(limits.max_bindings), "bindings"),

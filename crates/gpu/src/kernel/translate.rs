@@ -15,7 +15,7 @@ const UNCHECKED: BoundsCheckPolicies = BoundsCheckPolicies {
     binding_array: BoundsCheckPolicy::Unchecked,
 };
 
-/// SPIR-V 1.3 words for Vulkan 1.1 and later; 1.6 where subgroup or cooperative operations ask.
+/// SPIR-V 1.4 words, for Vulkan 1.2 and later.
 pub fn spirv(source: &KernelSource, parsed: &Parsed) -> Result<Vec<u32>> {
     let options = spv::Options {
         lang_version: (1, 4),

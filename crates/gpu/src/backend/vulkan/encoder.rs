@@ -50,6 +50,7 @@ impl Recording {
             gpu: gpu.clone(),
         };
         recording.create(count, bindings, options.timestamps)?;
+        gpu.name(recording.commands, &options.label);
         recording.encode(commands)?;
         Ok(recording)
     }
@@ -76,12 +77,13 @@ impl Recording {
             let sizes = [vk::DescriptorPoolSize::default()
                 .ty(vk::DescriptorType::STORAGE_BUFFER)
                 .descriptor_count(bindings)];
-            let info = vk::DescriptorPoolCreateInfo::default().max_sets(dispatches).pool_sizes(&sizes);
+            let info =
+                vk::DescriptorPoolCreateInfo::default().max_sets(dispatches).pool_sizes(&sizes);
             // SAFETY: as above.
             self.descriptors = unsafe { device.create_descriptor_pool(&info, None) }
                 .map_err(gpu.fail("vkCreateDescriptorPool"))?;
         }
-        if timestamps && dispatches > 0 {
+        if timestamps && dispatches > 0 && gpu.info().features.timestamps {
             let info = vk::QueryPoolCreateInfo::default()
                 .query_type(vk::QueryType::TIMESTAMP)
                 .query_count(dispatches * 2 + 1);
@@ -105,7 +107,12 @@ impl Recording {
         if timed {
             // SAFETY: the pool has this many queries.
             unsafe {
-                device.cmd_reset_query_pool(self.commands, self.queries, 0, self.dispatches * 2 + 1);
+                device.cmd_reset_query_pool(
+                    self.commands,
+                    self.queries,
+                    0,
+                    self.dispatches * 2 + 1,
+                );
             }
             self.timestamp(vk::PipelineStageFlags::TOP_OF_PIPE, 0);
         }
@@ -122,7 +129,9 @@ impl Recording {
                     if timed {
                         self.timestamp(vk::PipelineStageFlags::TOP_OF_PIPE, number * 2 + 1);
                     }
-                    self.dispatch(dispatch, &mut bound)?;
+                    self.gpu.labelled(self.commands, &dispatch.label, || {
+                        self.dispatch(dispatch, &mut bound)
+                    })?;
                     if timed {
                         self.timestamp(COMPUTE, number * 2 + 2);
                     }
@@ -195,6 +204,9 @@ impl Recording {
         Ok(())
     }
 
+    /// `TOP_OF_PIPE` notes when the device's front end comes by, which is at most as late as the
+    /// first workgroup's start; `COMPUTE` notes when every dispatch up to here has ended, so the end
+    /// of a dispatch is never told before that of an earlier one that runs beside it.
     fn timestamp(&self, stage: vk::PipelineStageFlags, query: u32) {
         // SAFETY: the command buffer is recording and the pool has this query.
         unsafe { self.gpu.device.cmd_write_timestamp(self.commands, stage, self.queries, query) };
@@ -208,24 +220,21 @@ impl Recording {
                 call: "encode",
                 code: "a kernel of another backend".into(),
             })?;
-        // SAFETY (the block): the command buffer is recording; pipeline and buffers are kept by the
-        // pass; ranges, immediates and sizes were checked against reflection and limits.
+        let set = match dispatch.bindings.is_empty() {
+            true => None,
+            false => Some(self.descriptor_set(dispatch, pipeline)?),
+        };
+        let point = vk::PipelineBindPoint::COMPUTE;
+        // SAFETY: the command buffer is recording; pipeline and buffers are kept by the pass;
+        // ranges, immediates and sizes were checked against reflection and limits.
         unsafe {
             if *bound != pipeline.raw {
-                let point = vk::PipelineBindPoint::COMPUTE;
                 device.cmd_bind_pipeline(self.commands, point, pipeline.raw);
                 *bound = pipeline.raw;
             }
-            if !dispatch.bindings.is_empty() {
-                let set = self.descriptor_set(dispatch, pipeline)?;
-                device.cmd_bind_descriptor_sets(
-                    self.commands,
-                    vk::PipelineBindPoint::COMPUTE,
-                    pipeline.layout,
-                    0,
-                    &[set],
-                    &[],
-                );
+            if let Some(set) = set {
+                let layout = pipeline.layout;
+                device.cmd_bind_descriptor_sets(self.commands, point, layout, 0, &[set], &[]);
             }
             if !dispatch.immediates.is_empty() {
                 device.cmd_push_constants(

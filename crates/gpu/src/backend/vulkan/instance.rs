@@ -14,12 +14,14 @@ use crate::memory::lock;
 /// Vulkan memory model).
 pub(super) const OLDEST: u32 = vk::API_VERSION_1_2;
 /// The newest features that are asked for.
-const NEWEST: u32 = vk::API_VERSION_1_3;
+pub(super) const NEWEST: u32 = vk::API_VERSION_1_3;
 
 /// Loader and instance.
 pub(super) struct Instance {
     pub(super) raw: ash::Instance,
     pub(super) entry: ash::Entry,
+    /// A layer was asked for: objects get names.
+    pub(super) named: bool,
     _messenger: Option<vk::DebugUtilsMessengerEXT>,
 }
 
@@ -30,10 +32,10 @@ static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The instance, made on the first call. A failure is remembered: drivers do not appear later.
 pub(super) fn get() -> Result<&'static Instance> {
-    INSTANCE.get_or_init(make).as_ref().map_err(|reason| Error::BackendUnavailable {
-        backend: "vulkan",
-        reason: reason.clone(),
-    })
+    INSTANCE
+        .get_or_init(make)
+        .as_ref()
+        .map_err(|reason| Error::BackendUnavailable { backend: "vulkan", reason: reason.clone() })
 }
 
 /// Everything the validation layer has reported since the last call.
@@ -55,13 +57,12 @@ fn make() -> std::result::Result<Instance, String> {
     // SAFETY: as above.
     let extensions = unsafe { entry.enumerate_instance_extension_properties(None) }
         .map_err(|code| format!("the loader does not list its extensions ({code:?})"))?;
-    let has = |name: &CStr| {
-        extensions.iter().any(|found| found.extension_name_as_c_str() == Ok(name))
-    };
-    let layers = std::env::var("VK_INSTANCE_LAYERS").unwrap_or_default();
-    let validated = layers.contains("VK_LAYER_KHRONOS_validation");
+    let has =
+        |name: &CStr| extensions.iter().any(|found| found.extension_name_as_c_str() == Ok(name));
+    let listening = Listening::from_env();
+    let named = listening.named && has(ash::ext::debug_utils::NAME);
     let mut names = Vec::new();
-    if validated {
+    if named {
         names.push(ash::ext::debug_utils::NAME.as_ptr());
     }
     let mut flags = vk::InstanceCreateFlags::empty();
@@ -77,11 +78,47 @@ fn make() -> std::result::Result<Instance, String> {
         .application_info(&application)
         .flags(flags)
         .enabled_extension_names(&names);
+    let layers = [VALIDATION.as_ptr()];
+    let checks = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+    let mut validation = vk::ValidationFeaturesEXT::default().enabled_validation_features(&checks);
+    let info = match listening.add_layer {
+        true => info.enabled_layer_names(&layers).push_next(&mut validation),
+        false => info,
+    };
     // SAFETY: the structures live until the call returns.
     let raw = unsafe { entry.create_instance(&info, None) }
         .map_err(|code| format!("no instance could be made ({code:?}); is a driver installed?"))?;
-    let messenger = validated.then(|| listen(&entry, &raw)).transpose()?;
-    Ok(Instance { raw, entry, _messenger: messenger })
+    let messenger = match named && listening.validated {
+        true => Some(listen(&entry, &raw)?),
+        false => None,
+    };
+    Ok(Instance { raw, entry, named, _messenger: messenger })
+}
+
+const VALIDATION: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+/// What the environment asks of layers.
+struct Listening {
+    /// Some layer is there, so names and labels are of use.
+    named: bool,
+    /// The validation layer is, so its messages are collected.
+    validated: bool,
+    /// It is asked for by our own variable, `TINTYPE_TEST_VALIDATION=1`, so we switch it on.
+    add_layer: bool,
+}
+
+impl Listening {
+    fn from_env() -> Listening {
+        let layers = std::env::var("VK_INSTANCE_LAYERS").unwrap_or_default();
+        let by_loader = layers.contains("VK_LAYER_KHRONOS_validation");
+        let add_layer =
+            !by_loader && std::env::var("TINTYPE_TEST_VALIDATION").is_ok_and(|value| value == "1");
+        Listening {
+            named: add_layer || !layers.is_empty(),
+            validated: add_layer || by_loader,
+            add_layer,
+        }
+    }
 }
 
 /// Collects what the validation layer says.

@@ -5,12 +5,14 @@
 
 mod device;
 mod encoder;
+mod features;
 mod gpu;
 mod instance;
 mod memory;
 mod physical;
 mod pipeline;
 mod submit;
+mod transfer;
 
 pub(crate) use instance::validation_messages;
 
@@ -37,16 +39,15 @@ pub(crate) fn open(info: &DeviceInfo, options: &DeviceOptions) -> Result<Box<dyn
             reason: format!("{} is gone", info.name),
         })?;
     let gpu = Arc::new(gpu::Gpu::open(instance, found, options.cache.clone())?);
-    Ok(Box::new(device::VulkanDevice::new(gpu)))
+    Ok(Box::new(device::VulkanDevice::new(gpu)?))
 }
 
 /// A failed call as an error of this crate.
 fn failed(device: &str, call: &'static str, code: ash::vk::Result) -> Error {
     match code {
-        ash::vk::Result::ERROR_DEVICE_LOST => Error::DeviceLost {
-            device: device.into(),
-            reason: format!("{call} returned {code:?}"),
-        },
+        ash::vk::Result::ERROR_DEVICE_LOST => {
+            Error::DeviceLost { device: device.into(), reason: format!("{call} returned {code:?}") }
+        }
         _ => Error::Driver { backend: "vulkan", call, code: format!("{code:?}") },
     }
 }

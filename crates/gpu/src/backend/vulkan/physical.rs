@@ -2,13 +2,12 @@
 
 use std::ffi::CStr;
 
-use ash::{khr, vk};
+use ash::{ext, khr, vk};
 
 use super::failed;
-use super::instance::{Instance, OLDEST, dotted};
-use crate::device::{
-    Backend, CoopShape, DeviceInfo, DeviceKind, Features, Limits, MemoryInfo,
-};
+use super::features::{self, Supported};
+use super::instance::{Instance, NEWEST, OLDEST, dotted};
+use crate::device::{Backend, DeviceInfo, DeviceKind, Limits, MemoryInfo};
 use crate::error::{Error, Result};
 
 /// A device that can run kernels, and how to open it.
@@ -19,8 +18,10 @@ pub(super) struct Physical {
     pub(super) family: u32,
     /// Optional extensions to enable.
     pub(super) extensions: Vec<&'static CStr>,
-    /// The driver's own identity, for its pipeline cache.
-    pub(super) cache_uuid: [u8; 16],
+    /// What kernels may use; enabled when the device is opened.
+    pub(super) supported: Supported,
+    /// Whose pipeline cache it is.
+    pub(super) cache_owner: CacheOwner,
     /// Nanoseconds a timestamp tick.
     pub(super) tick: f64,
     /// Bits of a timestamp that count.
@@ -31,14 +32,13 @@ pub(super) struct Physical {
     pub(super) budget: bool,
 }
 
-/// Extensions that are used where they are.
-const WANTED: [&CStr; 5] = [
-    khr::cooperative_matrix::NAME,
-    ash::ext::external_memory_host::NAME,
-    khr::external_memory::NAME,
-    ash::ext::memory_budget::NAME,
-    khr::portability_subset::NAME,
-];
+/// What the header of a pipeline cache names: the device and the driver's build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CacheOwner {
+    pub(super) vendor: u32,
+    pub(super) device: u32,
+    pub(super) uuid: [u8; vk::UUID_SIZE],
+}
 
 /// Every usable device, in the loader's order.
 pub(super) fn usable(instance: &Instance) -> Result<Vec<Physical>> {
@@ -76,41 +76,47 @@ fn describe(
     if basic.api_version < OLDEST {
         return Err(format!("{name} speaks Vulkan {}, 1.2 is needed", dotted(basic.api_version)));
     }
-    let family = compute_family(instance, raw).ok_or_else(|| format!("{name} has no compute queue"))?;
+    let family =
+        compute_family(instance, raw).ok_or_else(|| format!("{name} has no compute queue"))?;
     // SAFETY: as above.
     let listed = unsafe { vulkan.enumerate_device_extension_properties(raw) }
         .map_err(|code| format!("{name} does not list its extensions ({code:?})"))?;
     let has = |name: &CStr| listed.iter().any(|e| e.extension_name_as_c_str() == Ok(name));
-    let extensions: Vec<&'static CStr> = WANTED.into_iter().filter(|name| has(name)).collect();
-    let host_import = extensions.contains(&ash::ext::external_memory_host::NAME);
+    let mut extensions: Vec<&'static CStr> =
+        features::EXTENSIONS.into_iter().filter(|name| has(name)).collect();
+    let host_import = extensions.contains(&ext::external_memory_host::NAME);
+    let version = basic.api_version.min(NEWEST);
+    let supported = features::read(instance, raw, version, &extensions);
+    if supported.coop.is_empty() {
+        extensions.retain(|name| *name != khr::cooperative_matrix::NAME);
+    }
 
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
-    let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
     let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
+    let mut buffers = vk::PhysicalDeviceMaintenance4Properties::default();
     let mut import = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
-    let mut properties = vk::PhysicalDeviceProperties2::default()
-        .push_next(&mut driver)
-        .push_next(&mut subgroup)
-        .push_next(&mut maintenance);
+    let mut properties =
+        vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut maintenance);
+    if version >= vk::API_VERSION_1_3 {
+        properties = properties.push_next(&mut buffers);
+    }
     if host_import {
         properties = properties.push_next(&mut import);
     }
-    // SAFETY: the chain holds structures of this version and enabled extensions.
+    // SAFETY: the chain holds structures of this version and listed extensions.
     unsafe { vulkan.get_physical_device_properties2(raw, &mut properties) };
     let limits = properties.properties.limits;
+    let largest_buffer = Some(buffers.max_buffer_size).filter(|&bytes| bytes > 0);
     let memory = memory_properties(instance, raw);
     let unified = is_unified(&memory, basic.device_type);
-    let budget = extensions.contains(&ash::ext::memory_budget::NAME);
+    let budget = extensions.contains(&ext::memory_budget::NAME);
     let (family, timestamp_bits) = family;
-    let mut features = read_features(instance, raw, &subgroup);
-    features.coop_f16 = if features.f16 && extensions.contains(&khr::cooperative_matrix::NAME) {
-        coop_shapes(instance, raw)
-    } else {
-        Vec::new()
-    };
+    let mut features = supported.claims();
     features.timestamps = timestamp_bits > 0 && limits.timestamp_period > 0.0;
     features.unified_memory = unified;
+    // A discrete GPU would read imported memory across the bus at every use.
     features.import_host = host_import && unified;
+    let subgroup = supported.subgroup.size;
     let info = DeviceInfo {
         backend: Backend::Vulkan,
         index,
@@ -120,21 +126,31 @@ fn describe(
             vk::PhysicalDeviceType::CPU => DeviceKind::Software,
             _ => DeviceKind::Virtual,
         },
-        driver: format!("{} {} {:x}", text(&driver.driver_name), text(&driver.driver_info), basic.driver_version),
+        driver: format!(
+            "{} {} {:x}",
+            text(&driver.driver_name),
+            text(&driver.driver_info),
+            basic.driver_version
+        ),
         memory: memory_info(instance, raw, budget, 0),
         limits: Limits {
             max_binding_bytes: limits.max_storage_buffer_range.into(),
-            max_allocation_bytes: maintenance.max_memory_allocation_size,
+            max_allocation_bytes: maintenance
+                .max_memory_allocation_size
+                .min(largest_buffer.unwrap_or(u64::MAX)),
             max_bindings: limits
                 .max_per_stage_descriptor_storage_buffers
-                .min(limits.max_descriptor_set_storage_buffers),
+                .min(limits.max_descriptor_set_storage_buffers)
+                .min(limits.max_per_stage_resources),
             max_immediate_bytes: limits.max_push_constants_size,
             max_groups: limits.max_compute_work_group_count,
             max_group_size: limits.max_compute_work_group_size,
             max_group_threads: limits.max_compute_work_group_invocations,
             max_group_memory: limits.max_compute_shared_memory_size,
             binding_alignment: limits.min_storage_buffer_offset_alignment.max(1),
-            subgroup_size: (subgroup.subgroup_size, subgroup.subgroup_size),
+            // One size: kernels are pinned to it where the device has a choice, and where it
+            // offers none, the operations behave as if they had this size.
+            subgroup_size: (subgroup, subgroup),
             threads: 0,
         },
         features,
@@ -145,7 +161,12 @@ fn describe(
         info,
         family,
         extensions,
-        cache_uuid: basic.pipeline_cache_uuid,
+        supported,
+        cache_owner: CacheOwner {
+            vendor: basic.vendor_id,
+            device: basic.device_id,
+            uuid: basic.pipeline_cache_uuid,
+        },
         tick: f64::from(limits.timestamp_period),
         timestamp_bits,
         import_alignment: import.min_imported_host_pointer_alignment.max(1),
@@ -162,9 +183,9 @@ fn text(chars: &[std::ffi::c_char]) -> String {
 fn compute_family(instance: &Instance, raw: vk::PhysicalDevice) -> Option<(u32, u32)> {
     // SAFETY: `raw` came from this instance.
     let families = unsafe { instance.raw.get_physical_device_queue_family_properties(raw) };
-    let at = families
-        .iter()
-        .position(|family| family.queue_flags.contains(vk::QueueFlags::COMPUTE) && family.queue_count > 0)?;
+    let at = families.iter().position(|family| {
+        family.queue_flags.contains(vk::QueueFlags::COMPUTE) && family.queue_count > 0
+    })?;
     Some((at as u32, families[at].timestamp_valid_bits))
 }
 
@@ -176,16 +197,36 @@ pub(super) fn memory_properties(
     unsafe { instance.raw.get_physical_device_memory_properties(raw) }
 }
 
-/// Unified: every device-local heap can be seen by the host, coherently and cached.
+/// What a type of unified memory has.
+pub(super) const UNIFIED: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
+    vk::MemoryPropertyFlags::DEVICE_LOCAL.as_raw()
+        | vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw()
+        | vk::MemoryPropertyFlags::HOST_COHERENT.as_raw()
+        | vk::MemoryPropertyFlags::HOST_CACHED.as_raw(),
+);
+
+/// Unified: not a discrete GPU, and its main heap can be seen by the host, coherently and cached.
 fn is_unified(memory: &vk::PhysicalDeviceMemoryProperties, kind: vk::PhysicalDeviceType) -> bool {
-    use vk::MemoryPropertyFlags as Flags;
-    let all = Flags::DEVICE_LOCAL | Flags::HOST_VISIBLE | Flags::HOST_COHERENT | Flags::HOST_CACHED;
+    let heap = main_heap(memory) as u32;
     kind != vk::PhysicalDeviceType::DISCRETE_GPU
-        && memory.memory_types_as_slice().iter().any(|ty| ty.property_flags.contains(all))
+        && memory
+            .memory_types_as_slice()
+            .iter()
+            .any(|ty| ty.heap_index == heap && ty.property_flags.contains(UNIFIED))
 }
 
-/// Total and free bytes of the device-local heaps. Without the driver's own budget, free is what
-/// this process has not allocated.
+/// The heap that buffers live in: the largest device-local one. The small window through which
+/// some discrete GPUs show part of their memory to the host is another heap over the same bytes.
+pub(super) fn main_heap(memory: &vk::PhysicalDeviceMemoryProperties) -> usize {
+    let heaps = memory.memory_heaps_as_slice().iter().enumerate();
+    heaps
+        .filter(|(_, heap)| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
+        .max_by_key(|(_, heap)| heap.size)
+        .map_or(0, |(at, _)| at)
+}
+
+/// Total and free bytes of the main heap. Without the driver's own budget, free is what this
+/// device object has not allocated there.
 pub(super) fn memory_info(
     instance: &Instance,
     raw: vk::PhysicalDevice,
@@ -200,70 +241,11 @@ pub(super) fn memory_info(
     // SAFETY: `raw` came from this instance; the chain holds what the device supports.
     unsafe { instance.raw.get_physical_device_memory_properties2(raw, &mut properties) };
     let heaps = properties.memory_properties;
-    let (mut total, mut free) = (0u64, 0u64);
-    for (at, heap) in heaps.memory_heaps_as_slice().iter().enumerate() {
-        if heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL) {
-            total = total.saturating_add(heap.size);
-            let left = budgets.heap_budget[at].saturating_sub(budgets.heap_usage[at]);
-            free = free.saturating_add(left.min(heap.size));
-        }
-    }
-    let free = if budget { free } else { total.saturating_sub(allocated) };
+    let at = main_heap(&heaps);
+    let total = heaps.memory_heaps_as_slice().get(at).map_or(0, |heap| heap.size);
+    let free = match budget {
+        true => budgets.heap_budget[at].saturating_sub(budgets.heap_usage[at]),
+        false => total.saturating_sub(allocated),
+    };
     MemoryInfo { total, free: free.min(total) }
-}
-
-fn read_features(
-    instance: &Instance,
-    raw: vk::PhysicalDevice,
-    subgroup: &vk::PhysicalDeviceSubgroupProperties<'_>,
-) -> Features {
-    let mut storage16 = vk::PhysicalDevice16BitStorageFeatures::default();
-    let mut f16 = vk::PhysicalDeviceShaderFloat16Int8Features::default();
-    let mut dot = vk::PhysicalDeviceShaderIntegerDotProductFeatures::default();
-    // SAFETY: `raw` came from this instance.
-    let version = unsafe { instance.raw.get_physical_device_properties(raw) }.api_version;
-    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut storage16).push_next(&mut f16);
-    if version >= vk::API_VERSION_1_3 {
-        features = features.push_next(&mut dot);
-    }
-    // SAFETY: the chain holds structures of the device's version.
-    unsafe { instance.raw.get_physical_device_features2(raw, &mut features) };
-    let int16 = features.features.shader_int16 == vk::TRUE;
-    let stored = storage16.storage_buffer16_bit_access == vk::TRUE;
-    let operations = vk::SubgroupFeatureFlags::BASIC
-        | vk::SubgroupFeatureFlags::ARITHMETIC
-        | vk::SubgroupFeatureFlags::SHUFFLE;
-    Features {
-        f16: f16.shader_float16 == vk::TRUE && stored,
-        i16: int16 && stored,
-        subgroups: subgroup.supported_operations.contains(operations)
-            && subgroup.supported_stages.contains(vk::ShaderStageFlags::COMPUTE),
-        integer_dot: dot.shader_integer_dot_product == vk::TRUE,
-        ..Features::default()
-    }
-}
-
-/// Shapes with f16 inputs and f32 results at subgroup scope.
-fn coop_shapes(instance: &Instance, raw: vk::PhysicalDevice) -> Vec<CoopShape> {
-    use vk::ComponentTypeKHR as Type;
-    let mut available = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
-    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut available);
-    // SAFETY: the device has the extension.
-    unsafe { instance.raw.get_physical_device_features2(raw, &mut features) };
-    if available.cooperative_matrix != vk::TRUE {
-        return Vec::new();
-    }
-    let loader = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.raw);
-    // SAFETY: as above.
-    let shapes = unsafe { loader.get_physical_device_cooperative_matrix_properties(raw) };
-    shapes
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|shape| {
-            shape.scope == vk::ScopeKHR::SUBGROUP
-                && (shape.a_type, shape.b_type) == (Type::FLOAT16, Type::FLOAT16)
-                && (shape.c_type, shape.result_type) == (Type::FLOAT32, Type::FLOAT32)
-        })
-        .map(|shape| CoopShape { m: shape.m_size, n: shape.n_size, k: shape.k_size })
-        .collect()
 }

@@ -23,6 +23,13 @@ pub(super) struct VulkanPipeline {
 impl VulkanPipeline {
     pub(super) fn compile(gpu: &Arc<Gpu>, source: &Compiled<'_>) -> Result<Self> {
         let words = words(source)?;
+        if let Some(what) = gpu.physical.supported.lacks(&words) {
+            return Err(Error::Unsupported {
+                device: gpu.info().name.clone(),
+                what: format!("{what}, which kernel {} uses", source.name),
+                instead: "choose a kernel variant by Device::info().features".into(),
+            });
+        }
         let bad = |reason: String| Error::BadKernel { kernel: source.name.into(), reason };
         let entry = CString::new(source.entry).map_err(|error| bad(error.to_string()))?;
         let slots = source.reflection.slots.len() as u32;
@@ -60,10 +67,15 @@ impl VulkanPipeline {
         // SAFETY: the words come from naga's validated output.
         let module = unsafe { device.create_shader_module(&module, None) }
             .map_err(gpu.fail("vkCreateShaderModule"))?;
-        let stage = vk::PipelineShaderStageCreateInfo::default()
+        let (flags, mut required) = subgroups(gpu, source);
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
+            .flags(flags)
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(module)
             .name(&entry);
+        if let Some(size) = &mut required {
+            stage = stage.push_next(size);
+        }
         let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(made.layout);
         // SAFETY: stage, layout and cache are alive.
         let pipelines = unsafe { device.create_compute_pipelines(gpu.pipelines, &[info], None) };
@@ -71,10 +83,43 @@ impl VulkanPipeline {
         unsafe { device.destroy_shader_module(module, None) };
         made.raw = match pipelines {
             Ok(pipelines) => pipelines.first().copied().unwrap_or_default(),
-            Err((_, code)) => return Err(gpu.fail("vkCreateComputePipelines")(code)),
+            Err((_, code @ vk::Result::ERROR_DEVICE_LOST)) => {
+                return Err(gpu.fail("vkCreateComputePipelines")(code));
+            }
+            Err((_, code)) => return Err(bad(format!("{} refuses it: {code:?}", gpu.info().name))),
         };
+        gpu.name(made.raw, source.name);
         Ok(made)
     }
+}
+
+/// Pins the subgroup size of kernels that depend on it, and asks for full subgroups where the
+/// workgroup is made of whole ones.
+fn subgroups(
+    gpu: &Gpu,
+    source: &Compiled<'_>,
+) -> (
+    vk::PipelineShaderStageCreateFlags,
+    Option<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'static>>,
+) {
+    let none = (vk::PipelineShaderStageCreateFlags::empty(), None);
+    let reflection = source.reflection;
+    if !(reflection.uses_subgroups || reflection.uses_coop) {
+        return none;
+    }
+    let subgroup = gpu.physical.supported.subgroup;
+    let [x, y, z] = reflection.group_size.map(u64::from);
+    let most = u64::from(subgroup.size) * u64::from(subgroup.max_per_group);
+    if !subgroup.can_pin || x * y * z > most {
+        return none;
+    }
+    let size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default()
+        .required_subgroup_size(subgroup.size);
+    let flags = match subgroup.can_fill && x.is_multiple_of(subgroup.size.into()) {
+        true => vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS,
+        false => vk::PipelineShaderStageCreateFlags::empty(),
+    };
+    (flags, Some(size))
 }
 
 /// The kernel's SPIR-V, from the disk cache or translated now.
