@@ -17,6 +17,7 @@ fn product(types: [DType; 3], [m, n, k]: [usize; 3], b: Layout, out: Layout) -> 
         |inputs| reference::matmul(&inputs[0], &inputs[1], 1),
     )
     .spread(|inputs| reference::spread(&inputs[0], &inputs[1], 1))
+    .sample(|inputs, at| reference::one(&inputs[0], &inputs[1], at))
     .flops(2.0 * (m * n * k) as f64)
 }
 
@@ -101,5 +102,9 @@ pub(super) fn benches() -> Vec<Case> {
         all.push(product(types, [1, 4096, 4096], turned, dense));
     }
     all.push(product([f, h, f], [8, 4096, 4096], turned, dense));
+    for types in [[f; 3], [h, h, f], [h, h, h]] {
+        all.push(product(types, [4096; 3], turned, dense));
+        all.push(product(types, [4096; 3], dense, dense));
+    }
     all
 }

@@ -7,6 +7,13 @@ pub(super) fn matmul(a: &Values, b: &Values, batch: usize) -> Vec<f64> {
     products(a, b, batch, |a, b| a * b)
 }
 
+/// Output `at` of a single product.
+pub(super) fn one(a: &Values, b: &Values, at: usize) -> f64 {
+    let (k, n) = (b.shape[0], b.shape[1]);
+    let (row, column) = (at / n, at % n);
+    (0..k).map(|l| a.data[row * k + l] * b.data[l * n + column]).sum()
+}
+
 /// Norm of the output if its terms' signs were independent.
 pub(super) fn spread(a: &Values, b: &Values, batch: usize) -> f64 {
     products(a, b, batch, |a, b| (a * b).powi(2)).iter().sum::<f64>().sqrt()
