@@ -2,13 +2,11 @@
 //! function here is safe to call with any slices; what it reads and writes is checked before.
 
 #[allow(unsafe_code)]
-mod product;
-
+pub(crate) mod dense;
 mod math;
 pub(crate) mod quant;
 
 pub(crate) use math::{erfc, exp, sigmoid, tanh};
-pub(crate) use product::{Matrix, dot, product};
 
 /// Runs `work` compiled for the best instruction set of this processor: its plain loops become
 /// vector code. Results do not depend on which set that is, as far as `work` uses no `mul_add`
