@@ -1,5 +1,6 @@
 //! Every case of every operation on every device: right against float64, the same bytes on every
 //! run and for any number of CPU threads, nothing written beside the output.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
