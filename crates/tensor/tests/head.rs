@@ -95,6 +95,7 @@ fn right_and_the_same_a_hundred_times_and_refused_without_its_barrier() {
         let named = (hazard.earlier.as_str(), hazard.later.as_str(), hazard.buffer.as_str());
         assert_eq!(named, ("quant_matvec", "softcap", "logits"));
     }
+    assert_eq!(tintype_gpu::testing::validation_messages(), Vec::<String>::new());
 }
 
 #[test]

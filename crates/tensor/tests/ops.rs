@@ -37,6 +37,8 @@ fn every_operation_is_right_on_every_device() {
             );
         }
     }
+    // Empty unless the validation layer is switched on, or speaks.
+    failures.extend(tintype_gpu::testing::validation_messages());
     let shown = failures.iter().take(40).cloned().collect::<Vec<_>>().join("\n");
     assert!(failures.is_empty(), "seed {seed}: {} failures\n{shown}", failures.len());
 }
