@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use tintype_gpu::DType;
 use tintype_gpu::kernel::{Unit, UnitError};
 
-use crate::simd::vectorize;
+use crate::simd::{f16_to_f32, vectorize};
 
 /// A floating-point storage type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl<'a> Numbers<'a> {
     pub(crate) fn load(self, at: usize, stride: usize, out: &mut [f32]) {
         match self {
             Numbers::F32(all) if stride == 1 => out.copy_from_slice(&all[at..at + out.len()]),
-            Numbers::F16(all) if stride == 1 => all[at..at + out.len()].convert_to_f32_slice(out),
+            Numbers::F16(all) if stride == 1 => f16_to_f32(&all[at..at + out.len()], out),
             Numbers::Bf16(all) if stride == 1 => {
                 let all = &all[at..at + out.len()];
                 vectorize(|| {

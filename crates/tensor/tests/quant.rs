@@ -1,5 +1,6 @@
 //! Blocks decode as Python `gguf` decodes them (`data/make_quant_golden.py`), by the float64 oracle
 //! and by the kernels, which are given unit vectors.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

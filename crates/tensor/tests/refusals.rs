@@ -1,4 +1,5 @@
 //! What operations refuse, and that their messages name the operation and the shapes.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! `docs/operations.md` is generated from the list of operations and their cases, and is up to date.
 //! `TINTYPE_UPDATE=1` writes it.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,11 +1,15 @@
 //! The processor's vector instructions, chosen at run time: the only module with `unsafe`. Each
 //! function here is safe to call with any slices; what it reads and writes is checked before.
 
+mod convert;
 #[allow(unsafe_code)]
 pub(crate) mod dense;
+#[allow(unsafe_code)]
+mod lanes;
 mod math;
 pub(crate) mod quant;
 
+pub(crate) use convert::f16_to_f32;
 pub(crate) use math::{erfc, exp, sigmoid, tanh};
 
 /// Runs `work` compiled for the best instruction set of this processor: its plain loops become

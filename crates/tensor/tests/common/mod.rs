@@ -1,6 +1,6 @@
 //! Running a case on a device: random inputs between NaN, a poisoned output between guards, and
 //! comparison with the float64 reference.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::time::Duration;
 
