@@ -1,5 +1,7 @@
 //! `tintype devices` as a person and as a program see it.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::{Command, Output};
 
 fn tintype(args: &[&str], device: Option<&str>) -> Output {
@@ -20,7 +22,8 @@ fn the_table_marks_one_device() {
     let out = tintype(&["devices"], Some("cpu"));
     assert!(out.status.success(), "{}", text(&out.stderr));
     let table = text(&out.stdout);
-    let marked: Vec<&str> = table.lines().filter(|line| line.trim_start().starts_with('*')).collect();
+    let marked: Vec<&str> =
+        table.lines().filter(|line| line.trim_start().starts_with('*')).collect();
     assert_eq!(marked.len(), 1, "{table}");
     assert!(marked[0].contains("cpu:0"), "{table}");
 }

@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p tintype-tensor -- [part of a name] [--device cpu] [--threads 2] [--software]`
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 
