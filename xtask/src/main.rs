@@ -3,6 +3,8 @@
 
 mod command;
 mod cross;
+mod fetch;
+mod python;
 mod setup;
 mod steps;
 mod test;
@@ -21,12 +23,14 @@ struct Cli {
     task: Task,
 }
 
-/// One variant a task; each has a folder of its own.
+/// One variant a task; each has a file or folder of its own.
 #[derive(Debug, Subcommand)]
 enum Task {
     Test(test::Test),
     Tidy(tidy::Tidy),
     CrossCheck(cross::CrossCheck),
+    Fetch(fetch::Fetch),
+    Python(python::Python),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +38,8 @@ fn main() -> ExitCode {
         Task::Test(task) => task.run(),
         Task::Tidy(task) => task.run(),
         Task::CrossCheck(task) => task.run(),
+        Task::Fetch(task) => task.run(),
+        Task::Python(task) => task.run(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

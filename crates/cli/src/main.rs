@@ -2,6 +2,7 @@
 //! hold logic of its own that another host would need.
 
 mod commands;
+mod show;
 
 use std::process::ExitCode;
 
@@ -19,11 +20,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Devices(commands::devices::Devices),
+    Inspect(commands::inspect::Inspect),
+    Convert(commands::convert::Convert),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Devices(command) => command.run(),
+        Command::Inspect(command) => command.run(),
+        Command::Convert(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

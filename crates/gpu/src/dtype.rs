@@ -47,6 +47,22 @@ dtypes! {
     U8 "U8" 1 1;
     /// Signed byte.
     I8 "I8" 1 1;
+    /// IEEE double precision.
+    F64 "F64" 1 8;
+    /// 8-bit float, 4 exponent and 3 mantissa bits, no infinities (OCP FP8, the "FN" kind).
+    F8E4M3 "F8_E4M3" 1 1;
+    /// 8-bit float, 5 exponent and 2 mantissa bits (OCP FP8).
+    F8E5M2 "F8_E5M2" 1 1;
+    /// Signed 16-bit.
+    I16 "I16" 1 2;
+    /// Unsigned 16-bit.
+    U16 "U16" 1 2;
+    /// Signed 64-bit.
+    I64 "I64" 1 8;
+    /// Unsigned 64-bit.
+    U64 "U64" 1 8;
+    /// A byte that is 0 or 1.
+    Bool "BOOL" 1 1;
     /// 4 bits, one scale a block.
     Q4_0 "Q4_0" 32 18;
     /// 4 bits, scale and minimum.
@@ -69,6 +85,38 @@ dtypes! {
     Q6K "Q6_K" 256 210;
     /// 4 bits through a fixed non-linear table.
     Iq4Nl "IQ4_NL" 32 18;
+    /// 1 bit and one scale a block.
+    Q1_0 "Q1_0" 128 18;
+    /// 2 bits and one scale a block.
+    Q2_0 "Q2_0" 64 18;
+    /// 8 bits, scale and sum: ggml's activations, never seen in files.
+    Q8_1 "Q8_1" 32 36;
+    /// 8 bits, single-precision scale and sums: ggml's activations, never seen in files.
+    Q8K "Q8_K" 256 292;
+    /// 2.06 bits through a lattice of 256 points.
+    Iq2Xxs "IQ2_XXS" 256 66;
+    /// 2.3 bits through a lattice of 512 points.
+    Iq2Xs "IQ2_XS" 256 74;
+    /// 2.5 bits through a lattice of 1024 points.
+    Iq2S "IQ2_S" 256 82;
+    /// 3.06 bits through a lattice of 256 points.
+    Iq3Xxs "IQ3_XXS" 256 98;
+    /// 3.4 bits through a lattice of 512 points.
+    Iq3S "IQ3_S" 256 110;
+    /// 1.56 bits through a lattice of 2048 points.
+    Iq1S "IQ1_S" 256 50;
+    /// 1.75 bits through a lattice of 2048 points.
+    Iq1M "IQ1_M" 256 56;
+    /// 4.25 bits through a fixed non-linear table, super-blocks of 256.
+    Iq4Xs "IQ4_XS" 256 136;
+    /// Ternary, five values a byte.
+    Tq1_0 "TQ1_0" 256 54;
+    /// Ternary, four values a byte.
+    Tq2_0 "TQ2_0" 256 66;
+    /// 4-bit floats that share an 8-bit exponent (OCP microscaling).
+    Mxfp4 "MXFP4" 32 17;
+    /// 4-bit floats with an unsigned 8-bit float scale for every 16.
+    Nvfp4 "NVFP4" 64 36;
 }
 
 impl DType {

@@ -1,11 +1,11 @@
 //! `tintype devices`: what this machine can compute on, for people and for programs.
 
-use std::io::Write;
-
 use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use tintype_gpu::{DeviceInfo, Listing, Selector, list};
+
+use crate::show::{print, size};
 
 /// List the devices that models can run on.
 ///
@@ -26,13 +26,8 @@ impl Devices {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let listing = list();
         let chosen = choose(&listing)?;
-        let mut out = std::io::stdout().lock();
         let text = if self.json { json(&listing, chosen)? } else { table(&listing, chosen) };
-        match writeln!(out, "{text}").and_then(|()| out.flush()) {
-            // The reader has had enough.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            other => Ok(other?),
-        }
+        print(&text)
     }
 }
 
@@ -66,18 +61,6 @@ fn table(listing: &Listing, chosen: usize) -> String {
         ));
     }
     text
-}
-
-/// Bytes as people read them.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
 #[derive(Serialize)]
@@ -160,19 +143,5 @@ fn json_device(info: &DeviceInfo, chosen: bool) -> JsonDevice<'_> {
         threads: limits.threads,
         features: info.features.names(),
         cooperative_matrix_shapes: info.features.coop_f16.iter().map(|s| [s.m, s.n, s.k]).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size;
-
-    #[test]
-    fn sizes_read_well() {
-        assert_eq!(size(0), "0 B");
-        assert_eq!(size(1023), "1023 B");
-        assert_eq!(size(1536), "1.5 KiB");
-        assert_eq!(size(24 << 30), "24.0 GiB");
-        assert_eq!(size(u64::MAX), "16777216.0 TiB");
     }
 }

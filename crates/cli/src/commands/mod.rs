@@ -1,3 +1,5 @@
 //! The subcommands, one file each.
 
+pub(crate) mod convert;
 pub(crate) mod devices;
+pub(crate) mod inspect;
