@@ -25,7 +25,8 @@ fn succeed(arguments: &[&str]) -> String {
 fn sparse(path: &Path, layers: u64, rows: u64) -> u64 {
     let bytes = rows * 4096 * 2;
     let entry = |n: u64| {
-        let (layer, name) = (n / 2, if n.is_multiple_of(2) { "mlp.gate_proj" } else { "self_attn.q_proj" });
+        let (layer, name) =
+            (n / 2, if n.is_multiple_of(2) { "mlp.gate_proj" } else { "self_attn.q_proj" });
         let (start, end) = (n * bytes, (n + 1) * bytes);
         format!(
             r#""model.layers.{layer}.{name}.weight":{{"dtype":"BF16","shape":[{rows},4096],"data_offsets":[{start},{end}]}}"#

@@ -14,6 +14,9 @@ use tintype_gpu::{
     Placement, Pool, Session, SessionOptions, Split, Submission,
 };
 
+/// A buffer by number, whether it is bound for writing, and part of it.
+type Bound = (usize, bool, Option<(u64, u64)>);
+
 /// One call. Numbers are taken modulo what is there.
 #[derive(Debug, Clone)]
 enum Step {
@@ -45,7 +48,7 @@ enum Step {
     },
     Dispatch {
         kernel: usize,
-        bindings: Vec<(usize, bool, Option<(u64, u64)>)>,
+        bindings: Vec<Bound>,
         immediates: usize,
         groups: [u32; 3],
         grid: (u32, Vec<u8>),
