@@ -1,5 +1,7 @@
 //! `tintype devices` as a person and as a program see it.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::{Command, Output};
 
 fn tintype(args: &[&str], device: Option<&str>) -> Output {

@@ -23,7 +23,9 @@ pub enum Error {
         hint: Option<String>,
     },
     /// A selector that cannot be read.
-    #[error("cannot read device selector {given:?}: {reason}; use \"cpu\", \"vulkan\", \"vulkan:1\", \"metal\" or part of a device's name")]
+    #[error(
+        "cannot read device selector {given:?}: {reason}; use \"cpu\", \"vulkan\", \"vulkan:1\", \"metal\" or part of a device's name"
+    )]
     BadSelector {
         /// The selector as given.
         given: String,
@@ -101,7 +103,9 @@ pub enum Error {
         buffer: String,
     },
     /// A submission asked for a buffer that the host has mapped.
-    #[error("buffer {buffer} is mapped by the host; drop the mapping before submitting work that uses it")]
+    #[error(
+        "buffer {buffer} is mapped by the host; drop the mapping before submitting work that uses it"
+    )]
     Mapped {
         /// Name of the buffer.
         buffer: String,

@@ -132,7 +132,11 @@ impl BackendDevice for Faulty {
         self.inner.compile(source)
     }
 
-    fn encode(&self, commands: &[Command], options: &EncodeOptions) -> Result<Box<dyn BackendPass>> {
+    fn encode(
+        &self,
+        commands: &[Command],
+        options: &EncodeOptions,
+    ) -> Result<Box<dyn BackendPass>> {
         self.faults.check(Call::Encode)?;
         let inner = self.inner.encode(commands, options)?;
         Ok(Box::new(FaultyPass { inner, faults: self.faults.clone() }))

@@ -1,5 +1,7 @@
 //! A device that is lost or full: a typed error, everything freed, and the process goes on.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;
@@ -54,9 +56,7 @@ fn a_loss_with_work_in_flight_frees_what_the_work_used() {
         let out = poisoned(&device, 64);
         let kernel = device.kernel(&SCALE_ADD, &[]).unwrap();
         let mut session = device.session().unwrap();
-        session
-            .dispatch(over(&kernel, 64, 1.0, 0.0).bind(x.read()).bind(out.write()))
-            .unwrap();
+        session.dispatch(over(&kernel, 64, 1.0, 0.0).bind(x.read()).bind(out.write())).unwrap();
         let submission = session.finish().unwrap().submit().unwrap();
         faults.lose_on(Call::Wait);
         drop((x, out));
@@ -101,15 +101,9 @@ fn absurd_sizes_are_refused_before_any_driver_is_asked() {
     for device in devices() {
         for shape in [&[usize::MAX][..], &[usize::MAX, usize::MAX], &[1 << 40, 1 << 40]] {
             let error = device.buffer(DType::F32, shape).unwrap_err();
-            assert!(
-                matches!(error, Error::TooLarge { .. } | Error::OutOfMemory { .. }),
-                "{error}"
-            );
+            assert!(matches!(error, Error::TooLarge { .. } | Error::OutOfMemory { .. }), "{error}");
         }
         let error = device.buffer(DType::U8, &[1 << 46]).unwrap_err();
-        assert!(
-            matches!(error, Error::TooLarge { .. } | Error::OutOfMemory { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, Error::TooLarge { .. } | Error::OutOfMemory { .. }), "{error}");
     }
 }

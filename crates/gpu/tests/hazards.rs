@@ -1,6 +1,8 @@
 //! The hazard module against a brute-force oracle that looks at every byte of every pair, and
 //! automatic ordering against every possible placement of barriers.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use tintype_gpu::hazard::{Access, AccessKind, Item, MemoryId, Region, Tracker, epochs};
 

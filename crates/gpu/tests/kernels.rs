@@ -1,5 +1,7 @@
 //! Kernels: variations, reflection, refusals, the registry's caches, and translation.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;
@@ -20,7 +22,8 @@ fn source(wgsl: &'static str) -> KernelSource {
 fn reflection_reads_slots_immediates_and_sizes() {
     let parsed = parse(&SCALE_ADD, &[]).unwrap();
     let found = Reflection::of(&SCALE_ADD, &parsed).unwrap();
-    let slots: Vec<_> = found.slots.iter().map(|s| (s.name.as_str(), s.writable, s.reads)).collect();
+    let slots: Vec<_> =
+        found.slots.iter().map(|s| (s.name.as_str(), s.writable, s.reads)).collect();
     assert_eq!(slots, [("a", false, true), ("out", true, false)]);
     assert_eq!((found.immediate_bytes, found.group_size), (12, [64, 1, 1]));
     let parsed = parse(&SCALE_ADD_IN_PLACE, &[]).unwrap();
@@ -61,7 +64,8 @@ fn every_test_kernel_passes_spirv_val() {
                 String::from_utf8_lossy(&out.stderr)
             ),
             Err(error) => {
-                let required = std::env::var("TINTYPE_TEST_SPIRV_VAL").is_ok_and(|v| v == "required");
+                let required =
+                    std::env::var("TINTYPE_TEST_SPIRV_VAL").is_ok_and(|v| v == "required");
                 assert!(!required, "spirv-val: {error}");
                 eprintln!("skipped: spirv-val: {error}");
             }
@@ -155,9 +159,7 @@ fn a_kernel_is_compiled_once_and_a_cache_on_disk_changes_nothing() {
             let out = poisoned(&device, 64);
             let kernel = device.kernel(&SCALE_ADD, &[]).unwrap();
             let mut session = device.session().unwrap();
-            session
-                .dispatch(over(&kernel, 64, 2.0, 0.5).bind(x.read()).bind(out.write()))
-                .unwrap();
+            session.dispatch(over(&kernel, 64, 2.0, 0.5).bind(x.read()).bind(out.write())).unwrap();
             let (_, done) = run(session);
             assert_eq!(done.read::<f32>(&out).unwrap(), [2.5; 64], "round {round}");
         }

@@ -14,7 +14,9 @@ fn misuse_does_not_compile() {
     match version {
         Ok(version) if version.starts_with(MESSAGES_OF) => {}
         other => {
-            eprintln!("skipped: compile-fail messages are those of {MESSAGES_OF}, here is {other:?}");
+            eprintln!(
+                "skipped: compile-fail messages are those of {MESSAGES_OF}, here is {other:?}"
+            );
             return;
         }
     }

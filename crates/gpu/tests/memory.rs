@@ -1,5 +1,7 @@
 //! Buffers, views, spans, pools, mappings and imports.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::io::Write;

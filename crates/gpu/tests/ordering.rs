@@ -1,6 +1,8 @@
 //! A producer and its consumer in one pass: right with a barrier, refused without one, and wrong on
 //! every run when the check is off and the executor is hostile.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;
@@ -187,7 +189,8 @@ fn a_ranged_barrier_orders_its_range_and_nothing_else() {
         session.dispatch(over(&scale, N, 2.0, 0.0).bind(x.read()).bind(a.write())).unwrap();
         session.dispatch(over(&scale, N, 3.0, 0.0).bind(x.read()).bind(b.write())).unwrap();
         session.barrier_between(&[a.read()], &[out.write()]).unwrap();
-        let from = |buffer: &Buffer| over(&scale, N, 1.0, 1.0).bind(buffer.read()).bind(out.write());
+        let from =
+            |buffer: &Buffer| over(&scale, N, 1.0, 1.0).bind(buffer.read()).bind(out.write());
         assert!(matches!(session.dispatch(from(&b)), Err(Error::Unordered(_))));
         session.dispatch(from(&a)).unwrap();
         // `a` may be read, and not yet overwritten: the barrier named it for reading.
@@ -227,7 +230,8 @@ fn views_of_one_buffer_conflict_only_where_they_overlap() {
         let one = device.buffer_from(&[512], &[1.0f32; 512]).unwrap();
         let at = |start: u64| whole.view(start * 4, tintype_gpu::DType::F32, &[512]).unwrap();
         let mut session = device.session().unwrap();
-        let fill = |to: &Buffer, value| over(&scale, 512, value, 0.0).bind(one.read()).bind(to.write());
+        let fill =
+            |to: &Buffer, value| over(&scale, 512, value, 0.0).bind(one.read()).bind(to.write());
         session.dispatch(fill(&at(0), 2.0)).unwrap();
         session.dispatch(fill(&at(512), 3.0)).unwrap();
         let Err(Error::Unordered(hazard)) = session.dispatch(fill(&at(256), 4.0)) else {

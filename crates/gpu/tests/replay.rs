@@ -1,6 +1,8 @@
 //! A pass recorded once and submitted again: new inputs, new immediates, new buffers, timings,
 //! timeouts, cancellation, and kernels that fail.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -19,9 +21,8 @@ fn replays_see_new_inputs_immediates_and_buffers() {
         let x = device.buffer_from(&[N], &[1.0f32; N]).unwrap();
         let out = poisoned(&device, N);
         let mut session = device.session().unwrap();
-        let id = session
-            .dispatch(over(&kernel, N, 2.0, 1.0).bind(x.read()).bind(out.write()))
-            .unwrap();
+        let id =
+            session.dispatch(over(&kernel, N, 2.0, 1.0).bind(x.read()).bind(out.write())).unwrap();
         let (mut pass, mut done) = run(session);
         assert_eq!(done.read::<f32>(&out).unwrap(), [3.0; N]);
 
@@ -51,9 +52,8 @@ fn a_rebinding_that_makes_a_hazard_is_refused_and_undone() {
         let (a, b) = (poisoned(&device, N).named("a"), poisoned(&device, N).named("b"));
         let mut session = device.session().unwrap();
         session.dispatch(over(&kernel, N, 2.0, 0.0).bind(x.read()).bind(a.write())).unwrap();
-        let second = session
-            .dispatch(over(&kernel, N, 3.0, 0.0).bind(x.read()).bind(b.write()))
-            .unwrap();
+        let second =
+            session.dispatch(over(&kernel, N, 3.0, 0.0).bind(x.read()).bind(b.write())).unwrap();
         let mut pass = session.finish().unwrap();
         let error = pass.set_binding(second, 0, a.read()).unwrap_err();
         assert!(matches!(error, Error::Unordered(_)), "{error}");
@@ -121,8 +121,7 @@ fn gated(unit: &mut Unit<'_>) -> Result<(), UnitError> {
     Ok(())
 }
 
-const GATED: KernelSource =
-    KernelSource { name: "gated", cpu: gated, ..SCALE_ADD_IN_PLACE };
+const GATED: KernelSource = KernelSource { name: "gated", cpu: gated, ..SCALE_ADD_IN_PLACE };
 
 #[test]
 fn a_wait_times_out_the_host_is_kept_away_and_the_work_goes_on() {
@@ -220,9 +219,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         let out = poisoned(&device, n);
         let kernel = device.kernel(&SCALE_ADD, &[]).unwrap();
         let mut session = device.session().unwrap();
-        session
-            .dispatch(over(&kernel, n, 1.7, -0.3).bind(x.read()).bind(out.write()))
-            .unwrap();
+        session.dispatch(over(&kernel, n, 1.7, -0.3).bind(x.read()).bind(out.write())).unwrap();
         let (_, done) = run(session);
         done.read::<f32>(&out).unwrap()
     };

@@ -1,6 +1,8 @@
 //! Random sequences of valid and invalid calls of the whole session API: whatever the order, each
 //! call returns (no panic), nothing leaks, and what a valid pass computes is right.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::time::Duration;
@@ -12,27 +14,83 @@ use tintype_gpu::{
     Placement, Pool, Session, SessionOptions, Split, Submission,
 };
 
+/// A buffer by number, whether it is bound for writing, and part of it.
+type Bound = (usize, bool, Option<(u64, u64)>);
+
 /// One call. Numbers are taken modulo what is there.
 #[derive(Debug, Clone)]
 enum Step {
-    Allocate { dtype: usize, shape: Vec<usize>, host: bool, pooled: bool },
-    View { buffer: usize, offset: u64, dtype: usize, shape: Vec<usize> },
-    Free { buffer: usize },
-    Upload { buffer: usize, start: u64, end: u64, bytes: usize },
-    Begin { ordering: u8, timestamps: bool, adversary: Option<u64> },
-    Dispatch { kernel: usize, bindings: Vec<(usize, bool, Option<(u64, u64)>)>, immediates: usize, groups: [u32; 3], grid: (u32, Vec<u8>) },
+    Allocate {
+        dtype: usize,
+        shape: Vec<usize>,
+        host: bool,
+        pooled: bool,
+    },
+    View {
+        buffer: usize,
+        offset: u64,
+        dtype: usize,
+        shape: Vec<usize>,
+    },
+    Free {
+        buffer: usize,
+    },
+    Upload {
+        buffer: usize,
+        start: u64,
+        end: u64,
+        bytes: usize,
+    },
+    Begin {
+        ordering: u8,
+        timestamps: bool,
+        adversary: Option<u64>,
+    },
+    Dispatch {
+        kernel: usize,
+        bindings: Vec<Bound>,
+        immediates: usize,
+        groups: [u32; 3],
+        grid: (u32, Vec<u8>),
+    },
     Barrier,
-    BarrierBetween { reads: Vec<usize>, writes: Vec<usize> },
+    BarrierBetween {
+        reads: Vec<usize>,
+        writes: Vec<usize>,
+    },
     Reset,
     Finish,
-    Submit { pass: usize },
-    Wait { submission: usize, micros: u64 },
-    Cancel { submission: usize },
-    DropSubmission { submission: usize },
-    SetImmediates { pass: usize, dispatch: usize, bytes: usize },
-    SetBinding { pass: usize, dispatch: usize, slot: usize, buffer: usize, write: bool },
-    Read { buffer: usize },
-    Map { buffer: usize },
+    Submit {
+        pass: usize,
+    },
+    Wait {
+        submission: usize,
+        micros: u64,
+    },
+    Cancel {
+        submission: usize,
+    },
+    DropSubmission {
+        submission: usize,
+    },
+    SetImmediates {
+        pass: usize,
+        dispatch: usize,
+        bytes: usize,
+    },
+    SetBinding {
+        pass: usize,
+        dispatch: usize,
+        slot: usize,
+        buffer: usize,
+        write: bool,
+    },
+    Read {
+        buffer: usize,
+    },
+    Map {
+        buffer: usize,
+    },
     Unmap,
 }
 
@@ -126,15 +184,16 @@ impl World<'_> {
                 Some(span.and_then(|span| self.device.upload(&span, &vec![7u8; bytes])))
             }
             Step::Begin { ordering, timestamps, adversary } => {
-                let ordering =
-                    [Ordering::Checked, Ordering::Automatic, Ordering::Unchecked][ordering as usize];
+                let ordering = [Ordering::Checked, Ordering::Automatic, Ordering::Unchecked]
+                    [ordering as usize];
                 let judged = std::env::var_os("VK_INSTANCE_LAYERS").is_some();
                 // Under the validation layer a race on purpose would count as a finding.
                 let ordering = match ordering {
                     Ordering::Unchecked if judged => Ordering::Automatic,
                     other => other,
                 };
-                let options = SessionOptions { ordering, timestamps, adversary, ..Default::default() };
+                let options =
+                    SessionOptions { ordering, timestamps, adversary, ..Default::default() };
                 self.ids.clear();
                 Some(self.device.session_with(options).map(|new| self.session = Some(new)))
             }

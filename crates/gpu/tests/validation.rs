@@ -2,6 +2,8 @@
 //! when a barrier is taken out. Each case runs in a process of its own, with the layer switched on
 //! by the environment as a user would.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::process::Command;
@@ -34,10 +36,7 @@ fn the_validation_layer_agrees_about_barriers() {
             .args(["--exact", "the_validation_layer_agrees_about_barriers", "--nocapture"])
             .env(ROLE, role)
             .env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
-            .env(
-                "VK_LAYER_ENABLES",
-                "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
-            )
+            .env("VK_LAYER_ENABLES", "VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
             .env_remove("TINTYPE_VALIDATION_LOG")
             .output()
             .unwrap();
@@ -65,8 +64,7 @@ fn child(role: &str) {
     let Some(info) = vulkan.filter(|_| layer_is_there()) else {
         return println!("no-layer");
     };
-    let device =
-        Device::open(&info.selector().parse().unwrap(), Default::default()).unwrap();
+    let device = Device::open(&info.selector().parse().unwrap(), Default::default()).unwrap();
     match role {
         "ordered" => chain(&device, Ordering::Checked, |session| session.barrier()),
         "ranged" => ranged(&device),

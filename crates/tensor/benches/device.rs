@@ -77,7 +77,9 @@ fn reverse_mul(unit: &mut Unit<'_>) -> Result<(), UnitError> {
 fn race(device: &Device) -> Outcome {
     const N: usize = 4 << 20;
     const RUNS: usize = 10;
-    println!("### An ordering fault is real: `tmp = a + b; out = reverse(tmp) · c` over {N} floats\n");
+    println!(
+        "### An ordering fault is real: `tmp = a + b; out = reverse(tmp) · c` over {N} floats\n"
+    );
     let host: Vec<Vec<f32>> = (1..4).map(|seed| random(N, seed)).collect();
     let inputs: Vec<Buffer> =
         host.iter().map(|data| device.buffer_from(&[N], data)).collect::<Result<_, _>>()?;
@@ -121,8 +123,10 @@ fn race(device: &Device) -> Outcome {
     }
     let mut session = device.session()?;
     let refusal = record(&mut session, false).err().map(|error| error.to_string());
-    println!("\nThe checker, asked for the same without the barrier: {}\n",
-        refusal.ok_or("it did not refuse")?);
+    println!(
+        "\nThe checker, asked for the same without the barrier: {}\n",
+        refusal.ok_or("it did not refuse")?
+    );
     Ok(())
 }
 
@@ -132,9 +136,8 @@ fn replay(device: &Device) -> Outcome {
     println!("### {COUNT} small dispatches (1 024 floats each), a submission and its wait\n");
     println!("| | µs a dispatch |\n|---|---|");
     let a = Tensor::of(&device.buffer_from(&[1024], &random(1024, 1))?)?;
-    let outs: Vec<Tensor> = (0..COUNT)
-        .map(|_| Tensor::empty(device, DType::F32, &[1024]))
-        .collect::<Result<_, _>>()?;
+    let outs: Vec<Tensor> =
+        (0..COUNT).map(|_| Tensor::empty(device, DType::F32, &[1024])).collect::<Result<_, _>>()?;
     let record = |barriers: bool| -> Outcome<Pass> {
         let mut session = device.session()?;
         for out in &outs {
@@ -145,7 +148,9 @@ fn replay(device: &Device) -> Outcome {
         }
         Ok(session.finish()?)
     };
-    for (name, barriers) in [("replayed, a barrier after each", true), ("replayed, no barriers", false)] {
+    for (name, barriers) in
+        [("replayed, a barrier after each", true), ("replayed, no barriers", false)]
+    {
         let mut pass = record(barriers)?;
         let mut times = Vec::new();
         for _ in 0..60 {
@@ -161,8 +166,10 @@ fn replay(device: &Device) -> Outcome {
         record(true)?.run(PATIENCE)?;
         times.push(started.elapsed());
     }
-    println!("| recorded anew, a barrier after each | {:.2} |\n",
-        median(times).as_secs_f64() * 1e6 / COUNT as f64);
+    println!(
+        "| recorded anew, a barrier after each | {:.2} |\n",
+        median(times).as_secs_f64() * 1e6 / COUNT as f64
+    );
     Ok(())
 }
 
@@ -210,7 +217,9 @@ fn stream(device: &Device) -> Outcome {
 /// Square products; a sample of the results is checked in float64.
 fn products(device: &Device) -> Outcome {
     println!("### Matrix products (2·n³ operations, device time)\n");
-    println!("| types | weights | n | TFLOP/s | ms | relative error of a sample |\n|---|---|---|---|---|---|");
+    println!(
+        "| types | weights | n | TFLOP/s | ms | relative error of a sample |\n|---|---|---|---|---|---|"
+    );
     let gpu = device.info().limits.threads == 0
         && device.info().kind != tintype_gpu::DeviceKind::Software;
     let n = if gpu { 4096 } else { 512 };
@@ -234,8 +243,11 @@ fn products(device: &Device) -> Outcome {
             let rate = 2.0 * (n as f64).powi(3) / time.as_secs_f64();
             let got: Vec<f32> = device.idle(PATIENCE)?.read(out.buffer())?;
             let error = sample_error(&a, &b, &got, n, dtype, transposed);
-            println!("| {dtype} → F32 | {name} | {n} | {:.1} | {:.3} | {error:.1e} |",
-                rate / 1e12, time.as_secs_f64() * 1e3);
+            println!(
+                "| {dtype} → F32 | {name} | {n} | {:.1} | {:.3} | {error:.1e} |",
+                rate / 1e12,
+                time.as_secs_f64() * 1e3
+            );
         }
     }
     println!();
@@ -243,7 +255,14 @@ fn products(device: &Device) -> Outcome {
 }
 
 /// ‖out − ref‖ / ‖ref‖ over 256 random elements.
-fn sample_error(a: &[f32], b: &[f32], got: &[f32], n: usize, dtype: DType, transposed: bool) -> f64 {
+fn sample_error(
+    a: &[f32],
+    b: &[f32],
+    got: &[f32],
+    n: usize,
+    dtype: DType,
+    transposed: bool,
+) -> f64 {
     let stored = |x: f32| match dtype {
         DType::F16 => f16::from_f32(x).to_f64(),
         _ => f64::from(x),
@@ -272,7 +291,10 @@ fn exits() -> Outcome {
         times.push(started.elapsed());
         clean += usize::from(output.status.success() && output.stdout == b"worked\n");
     }
-    println!("{clean} of {EXITS} ended cleanly, median {:.0} ms a process", median(times).as_secs_f64() * 1e3);
+    println!(
+        "{clean} of {EXITS} ended cleanly, median {:.0} ms a process",
+        median(times).as_secs_f64() * 1e3
+    );
     if clean == EXITS { Ok(()) } else { Err("a process did not end cleanly".into()) }
 }
 

@@ -58,8 +58,8 @@ impl<const N: usize> Walk<N> {
         for (at, (extent, strides)) in (MAX_RANK - merged.len()..).zip(&merged) {
             // Each fits: an extent divides the element count, a used stride lies inside its span.
             walk.extents[at] = fits(*extent).unwrap_or(u32::MAX);
-            for n in 0..N {
-                walk.strides[n][at] = fits(strides[n]).unwrap_or(u32::MAX);
+            for (all, stride) in walk.strides.iter_mut().zip(strides) {
+                all[at] = fits(*stride).unwrap_or(u32::MAX);
             }
         }
         Ok(walk)

@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use tintype_gpu::DType;
 use tintype_gpu::kernel::{Unit, UnitError};
 
-use crate::simd::vectorize;
+use crate::simd::{f16_to_f32, vectorize};
 
 /// A floating-point storage type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl<'a> Numbers<'a> {
     pub(crate) fn load(self, at: usize, stride: usize, out: &mut [f32]) {
         match self {
             Numbers::F32(all) if stride == 1 => out.copy_from_slice(&all[at..at + out.len()]),
-            Numbers::F16(all) if stride == 1 => all[at..at + out.len()].convert_to_f32_slice(out),
+            Numbers::F16(all) if stride == 1 => f16_to_f32(&all[at..at + out.len()], out),
             Numbers::Bf16(all) if stride == 1 => {
                 let all = &all[at..at + out.len()];
                 vectorize(|| {
@@ -185,21 +185,11 @@ impl<'a> NumbersMut<'a> {
 
     /// `self[at + i * stride] = values[i]`, rounded to nearest even.
     pub(crate) fn store(&mut self, at: usize, stride: usize, values: &[f32]) {
+        let stretch = at..at + values.len();
         match self {
-            NumbersMut::F32(all) if stride == 1 => {
-                all[at..at + values.len()].copy_from_slice(values)
-            }
-            NumbersMut::F16(all) if stride == 1 => {
-                all[at..at + values.len()].convert_from_f32_slice(values);
-            }
-            NumbersMut::Bf16(all) if stride == 1 => {
-                let all = &mut all[at..at + values.len()];
-                vectorize(|| {
-                    for (out, x) in all.iter_mut().zip(values) {
-                        *out = round_bf16(*x);
-                    }
-                });
-            }
+            NumbersMut::F32(all) if stride == 1 => f32::store(&mut all[stretch], values),
+            NumbersMut::F16(all) if stride == 1 => f16::store(&mut all[stretch], values),
+            NumbersMut::Bf16(all) if stride == 1 => bf16::store(&mut all[stretch], values),
             NumbersMut::F32(all) => scatter(all, at, stride, values, |x| x),
             NumbersMut::F16(all) => scatter(all, at, stride, values, f16::from_f32),
             NumbersMut::Bf16(all) => scatter(all, at, stride, values, round_bf16),
@@ -213,6 +203,34 @@ fn round_bf16(x: f32) -> bf16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
     bf16::from_bits(if x.is_nan() { (bits >> 16 | 0x40) as u16 } else { rounded as u16 })
+}
+
+/// A number as it is stored.
+pub(crate) trait Stored: bytemuck::Pod {
+    /// `out[i] = values[i]`, rounded to nearest even.
+    fn store(out: &mut [Self], values: &[f32]);
+}
+
+impl Stored for f32 {
+    fn store(out: &mut [f32], values: &[f32]) {
+        out.copy_from_slice(values);
+    }
+}
+
+impl Stored for f16 {
+    fn store(out: &mut [f16], values: &[f32]) {
+        out.convert_from_f32_slice(values);
+    }
+}
+
+impl Stored for bf16 {
+    fn store(out: &mut [bf16], values: &[f32]) {
+        vectorize(|| {
+            for (out, x) in out.iter_mut().zip(values) {
+                *out = round_bf16(*x);
+            }
+        });
+    }
 }
 
 fn scatter<T>(all: &mut [T], at: usize, stride: usize, values: &[f32], to: impl Fn(f32) -> T) {

@@ -1,5 +1,6 @@
 //! Every case of every operation on every device: right against float64, the same bytes on every
 //! run and for any number of CPU threads, nothing written beside the output.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -36,6 +37,8 @@ fn every_operation_is_right_on_every_device() {
             );
         }
     }
+    // Empty unless the validation layer is switched on, or speaks.
+    failures.extend(tintype_gpu::testing::validation_messages());
     let shown = failures.iter().take(40).cloned().collect::<Vec<_>>().join("\n");
     assert!(failures.is_empty(), "seed {seed}: {} failures\n{shown}", failures.len());
 }

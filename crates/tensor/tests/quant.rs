@@ -1,5 +1,6 @@
 //! Blocks decode as Python `gguf` decodes them (`data/make_quant_golden.py`), by the float64 oracle
 //! and by the kernels, which are given unit vectors.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -75,6 +76,31 @@ fn kernels_decode_as_gguf_does() {
                     assert!(near, "{device:?} {} {row} {at}: {ours} {theirs}", golden.dtype);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn a_batch_gives_bit_for_bit_what_its_vectors_give_alone() {
+    let mut random = fastrand::Rng::with_seed(seed());
+    for device in devices() {
+        for dtype in [DType::Q8_0, DType::Q6K] {
+            let (rows, k, m) = (301, 768, 15);
+            let weights = random_blocks(dtype, rows * k, &mut random);
+            let x: Vec<f32> = (0..m * k).map(|_| random.f32() - 0.5).collect();
+            let run = |x: &[f32]| -> Vec<f32> {
+                let m = x.len() / k;
+                let weights = device.buffer_from_bytes(dtype, &[rows, k], &weights).unwrap();
+                let x = device.buffer_from(&[m, k], x).unwrap();
+                let out = device.buffer(DType::F32, &[m, rows]).unwrap();
+                let [weights, x, out] = [weights, x, out].map(|b| Tensor::of(&b).unwrap());
+                let mut session = device.session().unwrap();
+                quant_matvec(&mut session, &weights, &x, &out).unwrap();
+                let (_, done) = session.finish().unwrap().run(PATIENCE).unwrap();
+                done.read(out.buffer()).unwrap()
+            };
+            let alone: Vec<f32> = x.chunks_exact(k).flat_map(run).collect();
+            assert!(run(&x) == alone, "{device:?} {dtype}");
         }
     }
 }

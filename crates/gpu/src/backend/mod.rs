@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::device::{Backend, DeviceInfo, DeviceOptions, MemoryInfo};
 use crate::error::{Error, Result};
 use crate::kernel::{DiskCache, Kernel, KernelSource, Parsed, Reflection};
-use crate::session::CpuGrid;
 use crate::memory::{Allocation, HostMemory};
+use crate::session::CpuGrid;
 
 pub(crate) mod cpu;
 #[cfg(any(target_os = "macos", target_os = "ios"))]
@@ -44,7 +44,8 @@ pub(crate) trait BackendDevice: Send + Sync {
     /// Makes a kernel runnable.
     fn compile(&self, source: &Compiled<'_>) -> Result<Box<dyn BackendPipeline>>;
     /// Encodes a whole pass. Everything before the pass on this device is ordered before it.
-    fn encode(&self, commands: &[Command], options: &EncodeOptions) -> Result<Box<dyn BackendPass>>;
+    fn encode(&self, commands: &[Command], options: &EncodeOptions)
+    -> Result<Box<dyn BackendPass>>;
     /// Copies host bytes into memory no submission uses, and returns when they are there.
     fn upload(&self, memory: &dyn BackendMemory, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Copies bytes of memory that no submission writes to the host.

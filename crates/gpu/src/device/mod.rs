@@ -147,18 +147,17 @@ impl Device {
         let bytes = byte_len(dtype, shape)?;
         let len = host.bytes().len() as u64;
         if bytes > len || bytes == 0 {
-            return Err(Error::OutOfBounds { buffer: "(import)".into(), start: 0, end: bytes, len });
+            return Err(Error::OutOfBounds {
+                buffer: "(import)".into(),
+                start: 0,
+                end: bytes,
+                len,
+            });
         }
         self.shared.check()?;
         let memory = self.shared.note(self.shared.backend().import(host))?;
-        let allocation = Allocation::new(
-            self.shared.clone(),
-            memory,
-            len,
-            Placement::Host,
-            true,
-            Weak::new(),
-        );
+        let allocation =
+            Allocation::new(self.shared.clone(), memory, len, Placement::Host, true, Weak::new());
         Ok(Buffer::whole(allocation, dtype, shape, bytes))
     }
 

@@ -121,7 +121,11 @@ impl DeviceShared {
         result
     }
 
-    pub(crate) fn allocate(&self, bytes: u64, placement: Placement) -> Result<Box<dyn BackendMemory>> {
+    pub(crate) fn allocate(
+        &self,
+        bytes: u64,
+        placement: Placement,
+    ) -> Result<Box<dyn BackendMemory>> {
         self.check()?;
         let info = self.info();
         if bytes > info.limits.max_allocation_bytes {
@@ -141,7 +145,11 @@ impl DeviceShared {
         self.note(self.backend.allocate(bytes, placement))
     }
 
-    pub(crate) fn kernel(&self, source: &KernelSource, overrides: &[(&str, f64)]) -> Result<Kernel> {
+    pub(crate) fn kernel(
+        &self,
+        source: &KernelSource,
+        overrides: &[(&str, f64)],
+    ) -> Result<Kernel> {
         self.check()?;
         self.note(self.kernels.get(self.backend(), source, overrides))
     }

@@ -64,7 +64,8 @@ fn workgroup_types(mut rest: &[u32]) -> HashSet<u32> {
     let mut found = HashSet::new();
     while let Some((&first, _)) = rest.split_first() {
         let (opcode, length) = (first & 0xffff, (first >> 16) as usize);
-        let Some((instruction, after)) = rest.split_at_checked(length).filter(|_| length > 0) else {
+        let Some((instruction, after)) = rest.split_at_checked(length).filter(|_| length > 0)
+        else {
             break;
         };
         if opcode == OP_TYPE_POINTER && length == 4 && instruction[2] == WORKGROUP {

@@ -1,15 +1,15 @@
 //! Kernels: WGSL sources, what reflection says of them, translation, and the registry that compiles
 //! each once. It must not know what a kernel is for.
 
-mod disk;
 mod correct;
+mod disk;
 mod parse;
 mod reflect;
 mod registry;
 mod translate;
 
-pub use disk::DiskCache;
 pub use correct::correct;
+pub use disk::DiskCache;
 pub use parse::{Parsed, parse};
 pub use reflect::{Reflection, Slot};
 pub use registry::Kernel;

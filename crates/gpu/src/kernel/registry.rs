@@ -35,7 +35,6 @@ impl Kernel {
         &self.0.reflection
     }
 
-
     pub(crate) fn pipeline(&self) -> &dyn BackendPipeline {
         &*self.0.pipeline
     }
@@ -145,7 +144,9 @@ fn disk_key(
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);
     };
-    for text in [TRANSLATOR, info.backend.name(), &info.name, &info.driver, source.wgsl, source.entry] {
+    for text in
+        [TRANSLATOR, info.backend.name(), &info.name, &info.driver, source.wgsl, source.entry]
+    {
         field(text.as_bytes());
     }
     for (alias, target) in source.aliases {
@@ -189,8 +190,16 @@ fn check_device(
         axis(0, "threads along x of a workgroup"),
         axis(1, "threads along y of a workgroup"),
         axis(2, "threads along z of a workgroup"),
-        (u64::from(needs.group_memory), u64::from(limits.max_group_memory), "bytes of workgroup memory"),
-        (u64::from(needs.immediate_bytes), u64::from(limits.max_immediate_bytes), "bytes of immediates"),
+        (
+            u64::from(needs.group_memory),
+            u64::from(limits.max_group_memory),
+            "bytes of workgroup memory",
+        ),
+        (
+            u64::from(needs.immediate_bytes),
+            u64::from(limits.max_immediate_bytes),
+            "bytes of immediates",
+        ),
         (needs.slots.len() as u64, u64::from(limits.max_bindings), "bindings"),
     ];
     for (asked, most, what) in checks {

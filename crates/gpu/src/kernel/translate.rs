@@ -93,9 +93,8 @@ pub fn msl(source: &KernelSource, parsed: &Parsed) -> Result<(String, String)> {
         entry_point: Some((naga::ShaderStage::Compute, source.entry.to_owned())),
         ..Default::default()
     };
-    let (text, info) =
-        naga_msl::write_string(&parsed.module, &parsed.info, &options, &pipeline)
-            .map_err(|error| bad(source, format!("MSL: {error}")))?;
+    let (text, info) = naga_msl::write_string(&parsed.module, &parsed.info, &options, &pipeline)
+        .map_err(|error| bad(source, format!("MSL: {error}")))?;
     let entry = info
         .entry_point_names
         .into_iter()

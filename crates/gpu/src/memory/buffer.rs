@@ -48,7 +48,12 @@ pub fn byte_len(dtype: DType, shape: &[usize]) -> Result<u64> {
 }
 
 impl Buffer {
-    pub(crate) fn whole(allocation: Arc<Allocation>, dtype: DType, shape: &[usize], bytes: u64) -> Self {
+    pub(crate) fn whole(
+        allocation: Arc<Allocation>,
+        dtype: DType,
+        shape: &[usize],
+        bytes: u64,
+    ) -> Self {
         Buffer { allocation, offset: 0, bytes, dtype, shape: shape.into() }
     }
 
@@ -101,9 +106,10 @@ impl Buffer {
     /// The same memory from `offset` bytes into this buffer, as another type and shape.
     pub fn view(&self, offset: u64, dtype: DType, shape: &[usize]) -> Result<Buffer> {
         let bytes = byte_len(dtype, shape)?;
-        let end = offset.checked_add(bytes).filter(|&end| end <= self.bytes).ok_or_else(|| {
-            self.out_of_bounds(offset, offset.saturating_add(bytes))
-        })?;
+        let end = offset
+            .checked_add(bytes)
+            .filter(|&end| end <= self.bytes)
+            .ok_or_else(|| self.out_of_bounds(offset, offset.saturating_add(bytes)))?;
         debug_assert!(end <= self.bytes);
         Ok(Buffer {
             allocation: self.allocation.clone(),

@@ -149,10 +149,8 @@ impl Dispatch {
         device: &DeviceShared,
         number: usize,
     ) -> Result<(DispatchCommand, Vec<Access>)> {
-        let label = self
-            .label
-            .clone()
-            .unwrap_or_else(|| format!("{}#{number}", self.kernel.name()).into());
+        let label =
+            self.label.clone().unwrap_or_else(|| format!("{}#{number}", self.kernel.name()).into());
         let checker = Checker { dispatch: &self, device, label: &label };
         checker.owner()?;
         let mut bindings = Vec::with_capacity(self.bindings.len());
@@ -225,7 +223,8 @@ impl Checker<'_> {
             });
         }
         if slot.writable != write {
-            let (given, wanted) = if write { ("writing", "reading") } else { ("reading", "writing") };
+            let (given, wanted) =
+                if write { ("writing", "reading") } else { ("reading", "writing") };
             return Err(self.bad(format!(
                 "slot {at} ({}) takes a span for {wanted}, {} is given for {given}",
                 slot.name,

@@ -53,13 +53,22 @@ impl Pass {
     }
 
     /// Gives a dispatch other immediates for the next submissions.
-    pub fn set_immediates<T: bytemuck::NoUninit>(&mut self, id: DispatchId, value: &T) -> Result<()> {
+    pub fn set_immediates<T: bytemuck::NoUninit>(
+        &mut self,
+        id: DispatchId,
+        value: &T,
+    ) -> Result<()> {
         self.change(id, |dispatch| dispatch.immediates(value))
     }
 
     /// Binds another span to a slot for the next submissions. In checked and automatic passes the
     /// whole pass is checked again, and a change that leaves a hazard is refused and undone.
-    pub fn set_binding(&mut self, id: DispatchId, slot: usize, span: impl Into<Binding>) -> Result<()> {
+    pub fn set_binding(
+        &mut self,
+        id: DispatchId,
+        slot: usize,
+        span: impl Into<Binding>,
+    ) -> Result<()> {
         let binding = span.into();
         let slots = self.command(id)?.bindings.len();
         if slot >= slots {
@@ -80,8 +89,9 @@ impl Pass {
     pub fn submit(mut self) -> Result<Submission> {
         self.device.check()?;
         if self.changed {
-            self.backend =
-                self.device.note(self.device.backend().encode(&self.record.commands, &self.options))?;
+            self.backend = self
+                .device
+                .note(self.device.backend().encode(&self.record.commands, &self.options))?;
             self.memory = memory_of(&self.record);
             self.changed = false;
         }
@@ -111,7 +121,8 @@ impl Pass {
         let dispatch = Dispatch::from_command(self.command(id)?);
         let (command, accesses) = edit(dispatch).check(&self.device, id.0)?;
         let at = self.record.dispatches[id.0].0;
-        let old_command = std::mem::replace(&mut self.record.commands[at], Command::Dispatch(command));
+        let old_command =
+            std::mem::replace(&mut self.record.commands[at], Command::Dispatch(command));
         let old_accesses = std::mem::replace(&mut self.record.dispatches[id.0].1, accesses);
         let rebound = old_accesses != self.record.dispatches[id.0].1;
         if rebound

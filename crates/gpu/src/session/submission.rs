@@ -97,6 +97,7 @@ impl Submission {
 
     /// Waits until it completes, at most `timeout`. On success gives the pass back, to be submitted
     /// again, and the proof that opens its results. After a timeout the error holds the submission.
+    #[allow(clippy::result_large_err)] // The error gives the submission back, by value.
     pub fn wait(mut self, timeout: Duration) -> Result<(Pass, Done), StillRunning> {
         let Some(mut pass) = self.pass.take() else {
             return Err(StillRunning { error: Error::Cancelled, submission: None });

@@ -130,6 +130,7 @@ impl Values {
 
 type Record = Box<dyn Fn(&mut Session<'_>, &[Tensor], &Tensor) -> Result<()>>;
 type Reference = Box<dyn Fn(&[Values]) -> Vec<f64>>;
+type Sample = Box<dyn Fn(&[Values], usize) -> f64>;
 type Spread = Box<dyn Fn(&[Values]) -> f64>;
 
 /// An operation on operands, and what it should give.
@@ -151,6 +152,8 @@ pub struct Case {
     /// For sums that may cancel: the norm the output has when its terms' signs are independent,
     /// √ΣΣ term². Errors are measured against it where chance made the output itself smaller.
     pub spread: Option<Spread>,
+    /// The reference of one output element: benchmarks check a few, where all would take too long.
+    pub sample: Option<Sample>,
     /// Floating-point operations, for benchmarks; bytes follow from the operands.
     pub flops: f64,
 }
@@ -174,6 +177,7 @@ impl Case {
             record: Box::new(record),
             reference: Box::new(reference),
             spread: None,
+            sample: None,
             flops: 0.0,
         }
     }
@@ -192,6 +196,11 @@ impl Case {
     /// Measures errors against at least this norm.
     pub fn spread(self, spread: impl Fn(&[Values]) -> f64 + 'static) -> Self {
         Case { spread: Some(Box::new(spread)), ..self }
+    }
+
+    /// Gives the reference of single output elements.
+    pub fn sample(self, sample: impl Fn(&[Values], usize) -> f64 + 'static) -> Self {
+        Case { sample: Some(Box::new(sample)), ..self }
     }
 
     /// Counts floating-point operations for benchmarks.

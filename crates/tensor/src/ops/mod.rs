@@ -37,4 +37,5 @@ pub const OPERATIONS: &[Operation] = &[
     matmul::OPERATION,
     quant_matvec::OPERATION,
     reduce::OPERATION,
+    matmul::OPERATION,
 ];

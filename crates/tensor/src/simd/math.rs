@@ -33,10 +33,10 @@ pub(crate) fn tanh(x: f32) -> f32 {
     let e = exp(-2.0 * z);
     let far = (1.0 - e) / (1.0 + e);
     let s = x * x;
-    let p = (-5.704_988_5e-3f32).mul_add(s, 2.063_908_9e-2);
+    let p = (-5.704_988_5e-3f32).mul_add(s, 2.063_909e-2);
     let p = p.mul_add(s, -5.373_971_5e-2);
     let p = p.mul_add(s, 1.333_144_2e-1);
-    let p = p.mul_add(s, -3.333_328_2e-1);
+    let p = p.mul_add(s, -3.333_328e-1);
     let near = (p * s).mul_add(x, x);
     if z < 0.625 { near } else { far.copysign(x) }
 }
@@ -56,13 +56,13 @@ pub(crate) fn erfc(x: f32) -> f32 {
     let p = 0.170_872_77f32;
     let p = p.mul_add(t, -0.822_152_23);
     let p = p.mul_add(t, 1.488_515_9);
-    let p = p.mul_add(t, -1.135_203_98);
+    let p = p.mul_add(t, -1.135_204);
     let p = p.mul_add(t, 0.278_868_07);
     let p = p.mul_add(t, -0.186_288_06);
     let p = p.mul_add(t, 0.096_784_18);
     let p = p.mul_add(t, 0.374_091_96);
-    let p = p.mul_add(t, 1.000_023_68);
-    let p = p.mul_add(t, -1.265_512_23);
+    let p = p.mul_add(t, 1.000_023_7);
+    let p = p.mul_add(t, -1.265_512_2);
     let tail = t * exp((-z).mul_add(z, p));
     if x < 0.0 { 2.0 - tail } else { tail }
 }

@@ -1,14 +1,16 @@
 //! The processor's vector instructions, chosen at run time: the only module with `unsafe`. Each
 //! function here is safe to call with any slices; what it reads and writes is checked before.
 
+mod convert;
 #[allow(unsafe_code)]
-mod product;
-
+pub(crate) mod dense;
+#[allow(unsafe_code)]
+mod lanes;
 mod math;
 pub(crate) mod quant;
 
+pub(crate) use convert::f16_to_f32;
 pub(crate) use math::{erfc, exp, sigmoid, tanh};
-pub(crate) use product::{Matrix, dot, product};
 
 /// Runs `work` compiled for the best instruction set of this processor: its plain loops become
 /// vector code. Results do not depend on which set that is, as far as `work` uses no `mul_add`

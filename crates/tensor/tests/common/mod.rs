@@ -1,6 +1,6 @@
 //! Running a case on a device: random inputs between NaN, a poisoned output between guards, and
 //! comparison with the float64 reference.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub fn missing(device: &Device, case: &Case) -> Option<&'static str> {
 
 /// A tensor's memory image, and its values in logical order.
 #[derive(Clone)]
-struct Image {
+pub struct Image {
     bytes: Vec<u8>,
     elements: usize,
     strides: Vec<usize>,
@@ -87,7 +87,7 @@ fn offsets(shape: &[usize], strides: &[usize], start: usize) -> Vec<usize> {
 
 impl Image {
     /// Poison all over.
-    fn poisoned(operand: &Operand) -> Image {
+    pub fn poisoned(operand: &Operand) -> Image {
         let (strides, start, len) = operand.layout.place(&operand.shape);
         let block = operand.dtype.block_elements() as usize;
         let elements = GUARD + len.next_multiple_of(block) + GUARD;
@@ -95,12 +95,12 @@ impl Image {
         Image { bytes: vec![POISON; bytes], elements, strides, start: start + GUARD }
     }
 
-    fn offsets(&self, operand: &Operand) -> Vec<usize> {
+    pub fn offsets(&self, operand: &Operand) -> Vec<usize> {
         offsets(&operand.shape, &self.strides, self.start)
     }
 
     /// Random values in the operand's places; returns them as the type holds them.
-    fn randomize(&mut self, operand: &Operand, random: &mut fastrand::Rng) -> Vec<f64> {
+    pub fn randomize(&mut self, operand: &Operand, random: &mut fastrand::Rng) -> Vec<f64> {
         if operand.dtype.is_quantized() {
             let count = operand.shape.iter().product::<usize>();
             let blocks = random_blocks(operand.dtype, count, random);
@@ -120,7 +120,7 @@ impl Image {
             .collect()
     }
 
-    fn tensor(&self, device: &Device, operand: &Operand, name: &str) -> Tensor {
+    pub fn tensor(&self, device: &Device, operand: &Operand, name: &str) -> Tensor {
         let buffer =
             device.buffer_from_bytes(operand.dtype, &[self.elements], &self.bytes).unwrap();
         Tensor::strided(&buffer.named(name), &operand.shape, &self.strides, self.start).unwrap()
@@ -138,7 +138,8 @@ fn put(dtype: DType, value: f32, bytes: &mut [u8]) {
     }
 }
 
-fn get(dtype: DType, bytes: &[u8]) -> f64 {
+/// One number out of its bytes.
+pub fn get(dtype: DType, bytes: &[u8]) -> f64 {
     let (two, four) = (bytes.first_chunk().copied(), bytes.first_chunk().copied());
     match dtype {
         DType::F32 => f32::from_le_bytes(four.unwrap()).into(),

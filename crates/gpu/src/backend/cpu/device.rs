@@ -62,7 +62,9 @@ fn describe(threads: usize) -> DeviceInfo {
 fn processor_name() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     text.lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()))
+        .find_map(|line| {
+            line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim())
+        })
         .filter(|name| !name.is_empty())
         .map_or_else(|| format!("{} processor", std::env::consts::ARCH), str::to_owned)
 }
@@ -142,7 +144,11 @@ impl BackendDevice for CpuDevice {
         Ok(Box::new(CpuPipeline { run: source.source.cpu }))
     }
 
-    fn encode(&self, commands: &[Command], options: &EncodeOptions) -> Result<Box<dyn BackendPass>> {
+    fn encode(
+        &self,
+        commands: &[Command],
+        options: &EncodeOptions,
+    ) -> Result<Box<dyn BackendPass>> {
         Ok(Box::new(CpuPass::encode(self.queue.clone(), commands, options)?))
     }
 

@@ -67,10 +67,8 @@ impl Queue {
                 if waiting.closed {
                     return;
                 }
-                waiting = self
-                    .arrived
-                    .wait(waiting)
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                waiting =
+                    self.arrived.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
             };
             drop(waiting);
             let outcome = execute(&schedule, &run.cancelled, self);
@@ -158,7 +156,11 @@ struct Work<'a> {
     began: Instant,
 }
 
-fn execute(schedule: &Schedule, cancelled: &AtomicBool, queue: &Queue) -> Result<Vec<DispatchTime>> {
+fn execute(
+    schedule: &Schedule,
+    cancelled: &AtomicBool,
+    queue: &Queue,
+) -> Result<Vec<DispatchTime>> {
     let clock = || Clock { first: AtomicU64::new(u64::MAX), last: AtomicU64::new(0) };
     let timed = if schedule.timestamps { schedule.jobs.len() } else { 0 };
     let work = Work {

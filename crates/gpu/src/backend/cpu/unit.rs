@@ -103,7 +103,9 @@ impl<'a> Unit<'a> {
                 let start = chunk.saturating_mul(self.index.into()).min(span.len as u64);
                 (start as usize, start.saturating_add(chunk).min(span.len as u64) as usize)
             }
-            Split::Tiles { .. } => return Err(refuse(slot, "is split in tiles; take it with `rows`")),
+            Split::Tiles { .. } => {
+                return Err(refuse(slot, "is split in tiles; take it with `rows`"));
+            }
         };
         // SAFETY: `start..end` lies in the span and belongs to this unit alone (module rules).
         let bytes = unsafe { std::slice::from_raw_parts_mut(span.pointer.add(start), end - start) };

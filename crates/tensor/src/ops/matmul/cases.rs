@@ -1,106 +1,110 @@
-//! Products of every type, at sizes around the tiles, in every layout, batched and with few rows.
+//! Products at the edges of tiles, in every type, against weights either way round, batched.
 
 use tintype_gpu::DType;
 
-use super::matmul;
-use super::reference;
+use super::{matmul, reference};
 use crate::number::NUMBERS;
 use crate::ops::case::{Case, Layout, Operand};
 
-fn case(lhs: Operand, rhs: Operand, out: Operand) -> Case {
-    let batch = if out.shape.len() == 3 { out.shape[0] } else { 1 };
-    let flops = 2.0 * (out.shape.iter().product::<usize>() * lhs.shape[lhs.shape.len() - 1]) as f64;
+/// `a [m, k]` by `b [k, n]`; `b` lies in memory as `layout` says: transposed means weights `[n, k]`.
+fn product(types: [DType; 3], [m, n, k]: [usize; 3], b: Layout, out: Layout) -> Case {
+    let operand = |dtype, shape: &[usize]| Operand::new(dtype, shape);
     Case::new(
         "matmul",
-        vec![lhs, rhs],
-        out,
+        vec![operand(types[0], &[m, k]), operand(types[1], &[k, n]).laid(b)],
+        operand(types[2], &[m, n]).laid(out),
+        |session, inputs, out| matmul(session, &inputs[0], &inputs[1], out),
+        |inputs| reference::matmul(&inputs[0], &inputs[1], 1),
+    )
+    .spread(|inputs| reference::spread(&inputs[0], &inputs[1], 1))
+    .sample(|inputs, at| reference::one(&inputs[0], &inputs[1], at))
+    .flops(2.0 * (m * n * k) as f64)
+}
+
+fn batched(dtype: DType, a: &[usize], b: &[usize], out: &[usize], layout: Layout) -> Case {
+    let batch = out[..out.len() - 2].iter().product();
+    Case::new(
+        "matmul batched",
+        vec![Operand::new(dtype, a), Operand::new(dtype, b).laid(layout)],
+        Operand::new(dtype, out),
         |session, inputs, out| matmul(session, &inputs[0], &inputs[1], out),
         move |inputs| reference::matmul(&inputs[0], &inputs[1], batch),
     )
-    .flops(flops)
-}
-
-/// m×k by k×n in one type, weights `[n, k]` seen transposed.
-fn weights(dtype: DType, m: usize, n: usize, k: usize, out: DType) -> Case {
-    let rhs = Operand::new(dtype, &[k, n]).laid(Layout::Transposed);
-    case(Operand::new(dtype, &[m, k]), rhs, Operand::new(out, &[m, n]))
-}
-
-fn plain(dtype: DType, m: usize, n: usize, k: usize) -> Case {
-    let of = |shape: &[usize]| Operand::new(dtype, shape);
-    case(of(&[m, k]), of(&[k, n]), of(&[m, n]))
+    .spread(move |inputs| reference::spread(&inputs[0], &inputs[1], batch))
 }
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    let types = NUMBERS.map(|number| number.dtype());
-    for dtype in types {
-        for (m, n, k) in [
-            (1, 1, 1),
-            (1, 77, 130),
-            (2, 65, 33),
-            (3, 1, 64),
-            (5, 130, 17),
-            (64, 64, 16),
-            (65, 63, 47),
-        ] {
-            all.push(plain(dtype, m, n, k));
-            all.push(weights(dtype, m, n, k, dtype));
-        }
-        all.push(weights(dtype, 9, 70, 129, DType::F32));
-        // Whole cooperative tiles, with a remainder of rows; both layouts of the weights.
-        all.push(weights(dtype, 130, 128, 64, DType::F32));
-        let of = |shape: &[usize]| Operand::new(dtype, shape);
-        all.push(case(of(&[256, 96]), of(&[96, 128]), Operand::new(DType::F32, &[256, 128])));
-    }
-    for (l, r, o) in [
-        (DType::F32, DType::F16, DType::F32),
-        (DType::F32, DType::Bf16, DType::F32),
-        (DType::F16, DType::F32, DType::F16),
-        (DType::Bf16, DType::F16, DType::Bf16),
+    let f = DType::F32;
+    let (dense, turned) = (Layout::Dense, Layout::Transposed);
+    for sizes in [
+        [1, 1, 1],
+        [1, 65, 127],
+        [2, 63, 64],
+        [3, 127, 257],
+        [16, 33, 100],
+        [17, 64, 63],
+        [63, 65, 31],
+        [64, 64, 64],
+        [65, 127, 33],
+        [129, 130, 17],
+        [1, 1000, 256],
+        [31, 257, 1],
     ] {
-        for m in [1, 3, 40] {
-            let of = |dtype, shape: &[usize]| Operand::new(dtype, shape);
-            all.push(case(of(l, &[m, 70]), of(r, &[70, 90]), of(o, &[m, 90])));
-            let turned = of(r, &[70, 90]).laid(Layout::Transposed);
-            all.push(case(of(l, &[m, 70]), turned, of(o, &[m, 90])));
+        for b in [dense, turned, Layout::Padded(3), Layout::Offset(5)] {
+            all.push(product([f; 3], sizes, b, dense));
+        }
+        for dtype in [DType::F16, DType::Bf16] {
+            all.push(product([dtype; 3], sizes, turned, dense));
+            all.push(product([f, dtype, f], sizes, turned, dense));
+            all.push(product([dtype, dtype, f], sizes, dense, Layout::Offset(3)));
+        }
+        all.push(product([f; 3], sizes, turned, Layout::Padded(7)));
+        all.push(product([DType::F16; 3], sizes, dense, Layout::Padded(1)));
+    }
+    // Every mix of types once, in both orders of b.
+    for a in NUMBERS {
+        for b in NUMBERS {
+            for out in NUMBERS {
+                let types = [a, b, out].map(|number| number.dtype());
+                all.push(product(types, [5, 36, 68], turned, dense));
+                if a == out || b == out {
+                    all.push(product(types, [19, 36, 68], dense, dense));
+                }
+            }
         }
     }
-    for layout in [Layout::Offset(3), Layout::Padded(5), Layout::Transposed, Layout::Stepped(1)] {
-        for m in [1, 21] {
-            let of = |shape: &[usize]| Operand::new(DType::F32, shape);
-            all.push(case(of(&[m, 40]).laid(layout), of(&[40, 66]), of(&[m, 66])));
-            all.push(case(of(&[m, 40]), of(&[40, 66]).laid(layout), of(&[m, 66])));
+    // Large enough for the 128 tile; mat-vec with an odd start.
+    all.push(product([f; 3], [1025, 1026, 19], turned, dense));
+    all.push(product([f; 3], [1030, 1050, 18], dense, dense));
+    all.push(product([f; 3], [4, 100, 128], turned, Layout::Offset(1)));
+    for dtype in [f, DType::F16] {
+        for layout in [dense, turned] {
+            all.push(batched(dtype, &[3, 20, 33], &[3, 33, 17], &[3, 20, 17], layout));
+            all.push(batched(dtype, &[2, 3, 4, 33], &[2, 3, 33, 17], &[2, 3, 4, 17], layout));
+            all.push(batched(dtype, &[5, 3, 64], &[64, 40], &[5, 3, 40], layout));
+            all.push(batched(dtype, &[70, 64], &[4, 64, 9], &[4, 70, 9], layout));
         }
-    }
-    for layout in [Layout::Offset(3), Layout::Padded(5)] {
-        let of = |shape: &[usize]| Operand::new(DType::F16, shape);
-        all.push(case(of(&[70, 33]), of(&[33, 66]), of(&[70, 66]).laid(layout)));
-        all.push(case(of(&[2, 7, 33]), of(&[33, 66]), of(&[2, 7, 66]).laid(layout)));
-    }
-    // Batches: both, one side repeated, one row each.
-    let of = |shape: &[usize]| Operand::new(DType::F32, shape);
-    for (l, r, o) in [
-        ([3, 5, 20], [3, 20, 70], [3, 5, 70]),
-        ([1, 66, 20], [4, 20, 9], [4, 66, 9]),
-        ([4, 66, 20], [1, 20, 9], [4, 66, 9]),
-        ([6, 1, 31], [6, 31, 5], [6, 1, 5]),
-    ] {
-        all.push(case(of(&l), of(&r), of(&o)));
-        all.push(case(of(&l), of(&r).laid(Layout::Transposed), of(&o)));
     }
     all
 }
 
 pub(super) fn benches() -> Vec<Case> {
-    vec![
-        weights(DType::F32, 1, 4096, 4096, DType::F32),
-        weights(DType::F16, 1, 4096, 4096, DType::F32),
-        weights(DType::F32, 512, 640, 640, DType::F32),
-        weights(DType::F32, 1024, 1024, 1024, DType::F32),
-        weights(DType::F16, 1024, 1024, 1024, DType::F32),
-        plain(DType::F32, 1024, 1024, 1024),
-        weights(DType::F16, 4096, 4096, 4096, DType::F32),
-        weights(DType::F32, 4096, 4096, 4096, DType::F32),
-    ]
+    let (f, h) = (DType::F32, DType::F16);
+    let (dense, turned) = (Layout::Dense, Layout::Transposed);
+    let mut all = Vec::new();
+    for sizes in [[512, 512, 512], [1024, 1024, 1024], [77, 768, 768], [4096, 320, 320]] {
+        all.push(product([f; 3], sizes, turned, dense));
+        all.push(product([f; 3], sizes, dense, dense));
+        all.push(product([f, h, f], sizes, turned, dense));
+    }
+    for types in [[f; 3], [f, h, f], [f, DType::Bf16, f]] {
+        all.push(product(types, [1, 4096, 4096], turned, dense));
+    }
+    all.push(product([f, h, f], [8, 4096, 4096], turned, dense));
+    for types in [[f; 3], [h, h, f], [h, h, h]] {
+        all.push(product(types, [4096; 3], turned, dense));
+        all.push(product(types, [4096; 3], dense, dense));
+    }
+    all
 }

@@ -1,63 +1,110 @@
-// out = lhs · rhs, f16 in and f32 out, on 16×16×16 cooperative matrices. 128×128 sums a workgroup of
-// four subgroups, 64×64 each; 32 terms a step, two steps of workgroup memory, so that the next
-// step's loads run under this step's products. Only whole tiles; rows start at 16-byte borders.
+// A tile of BM x BN outputs a workgroup by cooperative matrices: f16 in, f32 sums. Four subgroups in
+// a square hold (BM/2) x (BN/2) outputs each, as 4x4 fragments. Tiles of a and b, BK deep, pass
+// through workgroup memory in two buffers: one is multiplied while the next is on its way. Edges:
+// what lies outside is loaded as 0 and not stored.
+// Aliases: fragments of 16 or 8, and CELL, what is loaded at once: 4 numbers where all strides and
+// starts are whole vectors, else 1.
 enable f16;
 enable wgpu_cooperative_matrix;
-// The weights are contiguous along k ([n, k] seen transposed), not along n.
-override RHS_K_INNER: bool = true;
 
-struct Params {
-    m: u32, n: u32, k: u32,
-    lhs_start: u32, lhs_batch: u32, lhs_row: u32, lhs_k: u32,
-    rhs_start: u32, rhs_batch: u32, rhs_k: u32, rhs_column: u32,
-    out_start: u32, out_batch: u32, out_row: u32,
-    types: u32, tile_rows: u32, tile_columns: u32,
-}
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> lhs: array<vec4<f16>>;
-@group(0) @binding(1) var<storage, read> rhs: array<vec4<f16>>;
-@group(0) @binding(2) var<storage, read_write> out: array<f32>;
-
+alias CELL = vec4<f16>;
+alias CELLS = array<vec4<f16>, 8>;
+alias LEFT = coop_mat16x16<f16, A>;
+alias RIGHT = coop_mat16x16<f16, B>;
+alias SUM = coop_mat16x16<f32, C>;
+alias OUT = f32;
+override SIDE: u32 = 16u;
+override WIDTH: u32 = 4u;
+// Columns of b run along k (weights [n, k]), else along n.
+override B_ALONG_K: bool = true;
+const FRAGMENTS: u32 = 4u;
 const THREADS: u32 = 128u;
-const TILE: u32 = 128u;
-const STEP: u32 = 32u;
-// Fragments of a subgroup, down and across.
-const DOWN: u32 = 4u;
-const ACROSS: u32 = 4u;
-// Pitches in vec4<f16>. Eight halfs of padding a row spread neighbouring rows over all banks.
-const K_PITCH: u32 = 10u;
-const N_PITCH: u32 = 34u;
-// One step of each operand: 128 rows of k, or 32 rows of n, whichever is larger.
-const STAGE: u32 = 1280u;
-var<workgroup> left: array<vec4<f16>, 2560>;
-var<workgroup> right: array<vec4<f16>, 2560>;
+const BK: u32 = 32u;
+const PAD: u32 = 8u;
+override BM: u32 = SIDE * FRAGMENTS * 2u;
+override BN: u32 = SIDE * FRAGMENTS * 2u;
+// Numbers a row of each tile takes, and cells of a buffer.
+const ROW_A: u32 = BK + PAD;
+override ROW_B: u32 = select(BN + PAD, BK + PAD, B_ALONG_K);
+override SIZE_A: u32 = BM * ROW_A / WIDTH;
+override SIZE_B: u32 = select(BK, BN, B_ALONG_K) * ROW_B / WIDTH;
 
-// Eight bytes a thread, eight times, of each operand.
-const LOADS: u32 = 8u;
-var<private> next_left: array<vec4<f16>, 8>;
-var<private> next_right: array<vec4<f16>, 8>;
+@group(0) @binding(0) var<storage, read> a: array<CELL>;
+@group(0) @binding(1) var<storage, read> b: array<CELL>;
+@group(0) @binding(2) var<storage, read_write> out: array<OUT>;
 
-fn load(lhs_base: u32, rhs_base: u32, done: u32, thread: u32) {
-    for (var n = 0u; n < LOADS; n++) {
-        let at = thread + n * THREADS;
-        let row = at / 8u;
-        let part = at % 8u;
-        next_left[n] = lhs[(lhs_base + row * p.lhs_row + done) / 4u + part];
-        if RHS_K_INNER {
-            next_right[n] = rhs[(rhs_base + row * p.rhs_column + done) / 4u + part];
-        } else {
-            next_right[n] = rhs[(rhs_base + (done + at / 32u) * p.rhs_k) / 4u + at % 32u];
+var<workgroup> tile_a: array<CELL, 2u * SIZE_A>;
+var<workgroup> tile_b: array<CELL, 2u * SIZE_B>;
+// One fragment a subgroup on its way out.
+var<workgroup> stage: array<f32, 4u * SIDE * SIDE>;
+
+struct Place {
+    z: u32,
+    m0: u32,
+    n0: u32,
+    thread: u32,
+}
+
+// This thread's cells of the tile of a at depth k0.
+fn fetch_a(at: Place, k0: u32) -> CELLS {
+    var cells: CELLS;
+    let across = BK / WIDTH;
+    for (var i = 0u; i < BM * across / THREADS; i++) {
+        let index = at.thread + i * THREADS;
+        let row = at.m0 + index / across;
+        let k = k0 + (index % across) * WIDTH;
+        var cell: CELL;
+        if row < p.m && k < p.k {
+            cell = a[(p.start_a + at.z * p.a_batch + row * p.a_m + k) / WIDTH];
         }
+        cells[i] = cell;
+    }
+    return cells;
+}
+
+fn keep_a(at: Place, buffer: u32, cells: CELLS) {
+    var copy = cells;
+    let across = BK / WIDTH;
+    for (var i = 0u; i < BM * across / THREADS; i++) {
+        let index = at.thread + i * THREADS;
+        tile_a[buffer * SIZE_A + (index / across) * (ROW_A / WIDTH) + index % across] = copy[i];
     }
 }
 
-fn store(stage: u32, thread: u32) {
-    for (var n = 0u; n < LOADS; n++) {
-        let at = thread + n * THREADS;
-        left[stage + at / 8u * K_PITCH + at % 8u] = next_left[n];
-        var into = stage + at / 8u * K_PITCH + at % 8u;
-        if !RHS_K_INNER { into = stage + at / 32u * N_PITCH + at % 32u; }
-        right[into] = next_right[n];
+fn fetch_b(at: Place, k0: u32) -> CELLS {
+    var cells: CELLS;
+    var across = BN / WIDTH;
+    if B_ALONG_K {
+        across = BK / WIDTH;
+    }
+    for (var i = 0u; i < BN * BK / WIDTH / THREADS; i++) {
+        let index = at.thread + i * THREADS;
+        let outer = index / across;
+        let inner = (index % across) * WIDTH;
+        var n = at.n0 + inner;
+        var k = k0 + outer;
+        if B_ALONG_K {
+            n = at.n0 + outer;
+            k = k0 + inner;
+        }
+        var cell: CELL;
+        if n < p.n && k < p.k {
+            cell = b[(p.start_b + at.z * p.b_batch + n * p.b_n + k * p.b_k) / WIDTH];
+        }
+        cells[i] = cell;
+    }
+    return cells;
+}
+
+fn keep_b(at: Place, buffer: u32, cells: CELLS) {
+    var copy = cells;
+    var across = BN / WIDTH;
+    if B_ALONG_K {
+        across = BK / WIDTH;
+    }
+    for (var i = 0u; i < BN * BK / WIDTH / THREADS; i++) {
+        let index = at.thread + i * THREADS;
+        tile_b[buffer * SIZE_B + (index / across) * (ROW_B / WIDTH) + index % across] = copy[i];
     }
 }
 
@@ -66,58 +113,69 @@ fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
     @builtin(subgroup_id) subgroup: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+    @builtin(subgroup_size) lanes: u32,
 ) {
-    let first_row = group.y * TILE;
-    let first_column = group.x * TILE;
-    let lhs_base = p.lhs_start + group.z * p.lhs_batch + first_row * p.lhs_row;
-    let rhs_base = p.rhs_start + group.z * p.rhs_batch + first_column * p.rhs_column;
-    let own_row = subgroup / 2u * 64u;
-    let own_column = subgroup % 2u * 64u;
-    var sums: array<array<coop_mat16x16<f32, C>, 4>, 4>;
-    for (var i = 0u; i < DOWN; i++) {
-        for (var j = 0u; j < ACROSS; j++) {
-            sums[i][j] = coop_mat16x16<f32, C>();
-        }
+    let at = Place(group.z, group.y * BM, group.x * BN, thread);
+    // This subgroup's corner in the tile.
+    let corner_m = (subgroup / 2u) * (BM / 2u);
+    let corner_n = (subgroup % 2u) * (BN / 2u);
+    var sums: array<SUM, 16>;
+    for (var i = 0u; i < 16u; i++) {
+        sums[i] = SUM();
     }
-    load(lhs_base, rhs_base, 0u, thread);
-    store(0u, thread);
-    workgroupBarrier();
-    var stage = 0u;
-    for (var done = 0u; done < p.k; done += STEP) {
-        let more = done + STEP < p.k;
-        if more { load(lhs_base, rhs_base, done + STEP, thread); }
-        for (var t = 0u; t < STEP; t += 16u) {
-            var a: array<coop_mat16x16<f16, A>, 4>;
-            for (var i = 0u; i < DOWN; i++) {
-                let at = stage + (own_row + i * 16u) * K_PITCH + t / 4u;
-                a[i] = coopLoadT<coop_mat16x16<f16, A>>(&left[at], K_PITCH);
-            }
-            for (var j = 0u; j < ACROSS; j++) {
-                var b: coop_mat16x16<f16, B>;
-                if RHS_K_INNER {
-                    let at = stage + (own_column + j * 16u) * K_PITCH + t / 4u;
-                    b = coopLoad<coop_mat16x16<f16, B>>(&right[at], K_PITCH);
-                } else {
-                    let at = stage + t * N_PITCH + (own_column + j * 16u) / 4u;
-                    b = coopLoadT<coop_mat16x16<f16, B>>(&right[at], N_PITCH);
-                }
-                for (var i = 0u; i < DOWN; i++) {
-                    sums[i][j] = coopMultiplyAdd(a[i], b, sums[i][j]);
-                }
-            }
-        }
-        stage = STAGE - stage;
-        if more { store(stage, thread); }
+    keep_a(at, 0u, fetch_a(at, 0u));
+    keep_b(at, 0u, fetch_b(at, 0u));
+    var buffer = 0u;
+    for (var k0 = 0u; k0 < p.k; k0 += BK) {
         workgroupBarrier();
+        // Zeros past the end: never multiplied.
+        let next_a = fetch_a(at, k0 + BK);
+        let next_b = fetch_b(at, k0 + BK);
+        let base_a = buffer * SIZE_A;
+        let base_b = buffer * SIZE_B;
+        for (var kk = 0u; kk < BK; kk += SIDE) {
+            var left: array<LEFT, 4>;
+            for (var i = 0u; i < FRAGMENTS; i++) {
+                let begin = base_a + ((corner_m + i * SIDE) * ROW_A + kk) / WIDTH;
+                left[i] = coopLoadT<LEFT>(&tile_a[begin], ROW_A / WIDTH);
+            }
+            for (var j = 0u; j < FRAGMENTS; j++) {
+                let n = corner_n + j * SIDE;
+                var right: RIGHT;
+                if B_ALONG_K {
+                    let begin = base_b + (n * ROW_B + kk) / WIDTH;
+                    right = coopLoad<RIGHT>(&tile_b[begin], ROW_B / WIDTH);
+                } else {
+                    let begin = base_b + (kk * ROW_B + n) / WIDTH;
+                    right = coopLoadT<RIGHT>(&tile_b[begin], ROW_B / WIDTH);
+                }
+                for (var i = 0u; i < FRAGMENTS; i++) {
+                    sums[i * FRAGMENTS + j] = coopMultiplyAdd(left[i], right, sums[i * FRAGMENTS + j]);
+                }
+            }
+        }
+        buffer = 1u - buffer;
+        keep_a(at, buffer, next_a);
+        keep_b(at, buffer, next_b);
     }
-    for (var i = 0u; i < DOWN; i++) {
-        for (var j = 0u; j < ACROSS; j++) {
-            let row = first_row + own_row + i * 16u;
-            let column = first_column + own_column + j * 16u;
-            let at = p.out_start + group.z * p.out_batch + row * p.out_row + column;
-            let sum = sums[i][j];
-            let pitch = p.out_row;
-            coopStoreT(sum, &out[at], pitch);
+    let mine = subgroup * SIDE * SIDE;
+    for (var i = 0u; i < FRAGMENTS; i++) {
+        for (var j = 0u; j < FRAGMENTS; j++) {
+            let sum = sums[i * FRAGMENTS + j];
+            let stride = SIDE;
+            coopStoreT(sum, &stage[mine], stride);
+            workgroupBarrier();
+            let row0 = at.m0 + corner_m + i * SIDE;
+            let column0 = at.n0 + corner_n + j * SIDE;
+            for (var e = lane; e < SIDE * SIDE; e += lanes) {
+                let row = row0 + e / SIDE;
+                let column = column0 + e % SIDE;
+                if row < p.m && column < p.n {
+                    out[p.start_out + at.z * p.out_batch + row * p.out_m + column] = OUT(stage[mine + e]);
+                }
+            }
+            workgroupBarrier();
         }
     }
 }

@@ -1,199 +1,166 @@
-//! Products on the processor: a unit computes one tile through the `gemm` crate, or, for few rows,
-//! the dot products of a stretch of columns.
+//! Products on the CPU. A unit computes one tile of the output: by the `gemm` crate, or row by
+//! weight row where rows are few. Neither order of a sum depends on the tile or on other rows' number.
 
-use std::cell::RefCell;
-
-use half::{bf16, f16};
 use tintype_gpu::kernel::{Rows, Unit, UnitError};
 
 use super::Params;
-use crate::number::{Number, Numbers};
-use crate::simd::{Matrix, dot, product, vectorize};
+use crate::number::{Number, Numbers, NumbersMut, Stored};
+use crate::simd::dense::{Dot, Matrix, gemm};
 
-thread_local! {
-    /// Converted operands and results of this worker, kept between units.
-    static SCRATCH: RefCell<[Vec<f32>; 3]> = const { RefCell::new([const { Vec::new() }; 3]) };
-}
+/// Rows and columns of a tile, at most: large enough that packing costs little.
+const TILE: usize = 256;
 
-/// Where a unit's tile lies: batch, first row and column, extents.
-struct Tile {
-    batch: usize,
-    row: usize,
-    column: usize,
-    rows: usize,
-    columns: usize,
-}
+/// Tiles that a product is cut into at least, down to [`SMALLEST`] columns.
+const TILES: usize = 8;
 
-impl Tile {
-    fn of(unit: &Unit<'_>, params: &Params) -> Tile {
-        let [tall, wide] = params.tile.map(|n| n as usize);
-        let (m, n) = (params.m as usize, params.n as usize);
-        let across = n.div_ceil(wide);
-        let (down, right) = (unit.index() as usize / across, unit.index() as usize % across);
-        let (batch, row) = (down * tall / m, down * tall % m);
-        let column = right * wide;
-        Tile { batch, row, column, rows: tall.min(m - row), columns: wide.min(n - column) }
+/// Columns of a tile, at least.
+const SMALLEST: usize = 64;
+
+/// Weight elements that a mat-vec unit reads: some fifty microseconds.
+const MATVEC_ELEMENTS: usize = 256 << 10;
+
+/// Depth at which 16-bit operands are converted, so that they stay in the cache.
+const DEPTH: usize = 512;
+
+/// The tile for a shape: (rows, columns).
+pub(super) fn tile(batch: usize, m: usize, n: usize, k: usize, matvec: bool) -> (usize, usize) {
+    if matvec {
+        return (m, (MATVEC_ELEMENTS / k.max(1)).clamp(1, n.div_ceil(16).max(1)));
     }
-}
-
-fn types(params: &Params) -> [Number; 3] {
-    [0, 8, 16].map(|shift| Number::from_code(params.types >> shift & 0xff))
-}
-
-/// The operands of a tile as f32 matrices, converted where they are not.
-struct Operands<'a> {
-    lhs: Matrix<'a>,
-    rhs: Matrix<'a>,
-}
-
-fn convert<'a>(
-    numbers: Numbers<'a>,
-    start: usize,
-    (outer, outer_stride): (usize, usize),
-    (inner, inner_stride): (usize, usize),
-    scratch: &'a mut Vec<f32>,
-) -> (&'a [f32], usize, usize) {
-    if let Numbers::F32(all) = numbers {
-        return (all.get(start..).unwrap_or_default(), outer_stride, inner_stride);
+    let (rows, mut columns) = (m.min(TILE), n.min(TILE));
+    while batch * m.div_ceil(rows) * n.div_ceil(columns) < TILES && columns >= 2 * SMALLEST {
+        columns = columns.div_ceil(2);
     }
-    // The contiguous axis becomes the inner one.
-    let swap = inner_stride != 1 && outer_stride == 1;
-    let ((o, os), (i, is)) = match swap {
-        true => ((inner, inner_stride), (outer, outer_stride)),
-        false => ((outer, outer_stride), (inner, inner_stride)),
-    };
-    scratch.resize(o * i, 0.0);
-    for (at, row) in scratch.chunks_exact_mut(i).enumerate() {
-        numbers.load(start + at * os, is, row);
-    }
-    match swap {
-        true => (scratch, 1, i),
-        false => (scratch, i, 1),
-    }
+    (rows, columns)
 }
 
-/// One tile of the output.
-pub(super) fn tile(unit: &mut Unit<'_>) -> Result<(), UnitError> {
+pub(super) fn matmul(unit: &mut Unit<'_>) -> Result<(), UnitError> {
     let params: Params = unit.immediates()?;
-    let [tl, tr, to] = types(&params);
-    let tile = Tile::of(unit, &params);
-    let (lhs, rhs) = (Numbers::read(unit, 0, tl)?, Numbers::read(unit, 1, tr)?);
-    let k = params.k as usize;
-    let left = params.lhs_start as usize
-        + tile.batch * params.lhs_batch as usize
-        + tile.row * params.lhs_row as usize;
-    let right = params.rhs_start as usize
-        + tile.batch * params.rhs_batch as usize
-        + tile.column * params.rhs_column as usize;
-    SCRATCH.with_borrow_mut(|[for_lhs, for_rhs, for_out]| {
-        let (data, row, column) = convert(
-            lhs,
-            left,
-            (tile.rows, params.lhs_row as usize),
-            (k, params.lhs_k as usize),
-            for_lhs,
-        );
-        let lhs = Matrix { data, row, column };
-        let (data, row, column) = convert(
-            rhs,
-            right,
-            (k, params.rhs_k as usize),
-            (tile.columns, params.rhs_column as usize),
-            for_rhs,
-        );
-        let operands = Operands { lhs, rhs: Matrix { data, row, column } };
-        write(unit, &params, &tile, to, &operands, for_out)
-    })
-}
-
-/// Computes into the unit's own part of the output.
-fn write(
-    unit: &Unit<'_>,
-    params: &Params,
-    tile: &Tile,
-    to: Number,
-    operands: &Operands<'_>,
-    scratch: &mut Vec<f32>,
-) -> Result<(), UnitError> {
-    let k = params.k as usize;
-    let small = || UnitError::Kernel("an operand is smaller than its strides say".into());
-    let tiled = unit.write_is_tiled(2);
-    match (to, tiled) {
-        (Number::F32, true) => {
-            let mut rows = unit.rows::<f32>(2)?;
-            product(operands.lhs, operands.rhs, k, &mut rows).then_some(()).ok_or_else(small)
-        }
-        _ => {
-            scratch.resize(tile.rows * tile.columns, 0.0);
-            let mut rows = Rows::of(scratch, tile.columns);
-            if !product(operands.lhs, operands.rhs, k, &mut rows) {
-                return Err(small());
-            }
-            let values = scratch.chunks_exact(tile.columns);
-            match (to, tiled) {
-                (Number::F32, _) => copy_out(unit, params, tiled, values, |x| x),
-                (Number::F16, _) => copy_out(unit, params, tiled, values, f16::from_f32),
-                (Number::Bf16, _) => copy_out(unit, params, tiled, values, bf16::from_f32),
-            }
-        }
+    match Number::from_code(params.codes >> 16 & 0xff) {
+        Number::F32 => into::<f32>(unit, &params, Number::F32),
+        Number::F16 => into::<half::f16>(unit, &params, Number::F16),
+        Number::Bf16 => into::<half::bf16>(unit, &params, Number::Bf16),
     }
 }
 
-/// Stores rows of f32 in the output's type.
-fn copy_out<'v, T: bytemuck::Pod>(
-    unit: &Unit<'_>,
-    params: &Params,
-    tiled: bool,
-    values: impl Iterator<Item = &'v [f32]>,
-    to: impl Fn(f32) -> T,
-) -> Result<(), UnitError> {
-    let store = |out: &mut [T], row: &[f32]| {
-        for (out, x) in out.iter_mut().zip(row) {
-            *out = to(*x);
-        }
+/// A unit's output: a tile, or whole rows with gaps.
+enum Output<'a, T> {
+    Tile(Rows<'a, T>),
+    Rows(NumbersMut<'a>),
+}
+
+fn into<T: Stored>(unit: &mut Unit<'_>, params: &Params, number: Number) -> Result<(), UnitError> {
+    let a = Numbers::read(unit, 0, Number::from_code(params.codes & 0xff))?;
+    let b = Numbers::read(unit, 1, Number::from_code(params.codes >> 8 & 0xff))?;
+    let columns = params.n.div_ceil(params.tile_n);
+    let (y, x) = (unit.index() / columns, unit.index() % columns);
+    let (row, column) = (y * params.tile_m, x * params.tile_n);
+    let (z, m0) = (row / params.m, (row % params.m) as usize);
+    let m = (params.tile_m as usize).min(params.m as usize - m0);
+    let n = params.tile_n.min(params.n - column) as usize;
+    let mut output = match params.codes >> 25 & 1 {
+        1 => Output::Rows(NumbersMut::write(unit, 2, number)?),
+        _ => Output::Tile(unit.rows::<T>(2)?),
     };
-    if tiled {
-        let mut rows = unit.rows::<T>(2)?;
-        for (at, row) in values.enumerate() {
-            rows.row(at).into_iter().for_each(|out| store(out, row));
-        }
-    } else {
-        let out = unit.write::<T>(2)?;
-        for (out, row) in out.chunks_mut((params.out_row as usize).max(1)).zip(values) {
-            store(out, row);
+    let mut sums = vec![0.0f32; m * n];
+    let tile = Tile { params, z: z as usize, m0, n0: column as usize, m, n };
+    match params.codes >> 24 & 1 {
+        1 => tile.matvec(a, b, &mut sums),
+        _ => tile.gemm(a, b, &mut sums),
+    }
+    for (at, sums) in sums.chunks_exact(n).enumerate() {
+        match &mut output {
+            Output::Tile(rows) => {
+                if let Some(row) = rows.row(at) {
+                    T::store(row, sums);
+                }
+            }
+            Output::Rows(all) => all.store(at * params.out_m as usize, 1, sums),
         }
     }
     Ok(())
 }
 
-/// A stretch of columns of one row: a dot product each.
-pub(super) fn columns(unit: &mut Unit<'_>) -> Result<(), UnitError> {
-    let params: Params = unit.immediates()?;
-    let [tl, tr, to] = types(&params);
-    let tile = Tile::of(unit, &params);
-    let (lhs, rhs) = (Numbers::read(unit, 0, tl)?, Numbers::read(unit, 1, tr)?);
-    let k = params.k as usize;
-    let left = params.lhs_start as usize
-        + tile.batch * params.lhs_batch as usize
-        + tile.row * params.lhs_row as usize;
-    let right = params.rhs_start as usize + tile.batch * params.rhs_batch as usize;
-    SCRATCH.with_borrow_mut(|[for_lhs, for_rhs, sums]| {
-        for_lhs.resize(k, 0.0);
-        for_rhs.resize(k, 0.0);
-        sums.resize(tile.columns, 0.0);
-        let x = lhs.stretch(left, 1, k, for_lhs);
-        vectorize(|| {
-            for (at, sum) in sums.iter_mut().enumerate() {
-                let start = right + (tile.column + at) * params.rhs_column as usize;
-                *sum = dot(x, rhs.stretch(start, 1, k, for_rhs));
-            }
-        });
-        let values = std::iter::once(&sums[..]);
-        let tiled = unit.write_is_tiled(2);
-        match to {
-            Number::F32 => copy_out(unit, &params, tiled, values, |x| x),
-            Number::F16 => copy_out(unit, &params, tiled, values, f16::from_f32),
-            Number::Bf16 => copy_out(unit, &params, tiled, values, bf16::from_f32),
+/// One tile of one batch.
+struct Tile<'a> {
+    params: &'a Params,
+    z: usize,
+    m0: usize,
+    n0: usize,
+    m: usize,
+    n: usize,
+}
+
+impl Tile<'_> {
+    fn start_a(&self) -> usize {
+        self.z * self.params.a_batch as usize + self.m0 * self.params.a_m as usize
+    }
+
+    fn start_b(&self) -> usize {
+        self.z * self.params.b_batch as usize + self.n0 * self.params.b_n as usize
+    }
+
+    fn gemm(&self, a: Numbers<'_>, b: Numbers<'_>, sums: &mut [f32]) {
+        let p = self.params;
+        let (a_m, a_k) = (p.a_m as usize, p.a_k as usize);
+        let (b_k, b_n) = (p.b_k as usize, p.b_n as usize);
+        let k = p.k as usize;
+        if let (Numbers::F32(a), Numbers::F32(b)) = (a, b) {
+            let left = Matrix { data: &a[self.start_a()..], rows: a_m, columns: a_k };
+            let right = Matrix { data: &b[self.start_b()..], rows: b_k, columns: b_n };
+            gemm([self.m, self.n, k], left, right, sums, false);
+            return;
         }
-    })
+        // [m, depth] and [n, depth], converted.
+        let (mut left, mut right) = (vec![0.0f32; self.m * DEPTH], vec![0.0f32; self.n * DEPTH]);
+        for k0 in (0..k).step_by(DEPTH) {
+            let depth = DEPTH.min(k - k0);
+            for (row, out) in left.chunks_exact_mut(DEPTH).enumerate() {
+                a.load(self.start_a() + row * a_m + k0 * a_k, a_k, &mut out[..depth]);
+            }
+            let right = match b_n == 1 && b_k != 1 {
+                true => {
+                    // [depth, n]: the order in which it lies.
+                    for (at, out) in right.chunks_exact_mut(self.n).take(depth).enumerate() {
+                        b.load(self.start_b() + (k0 + at) * b_k, 1, out);
+                    }
+                    Matrix { data: &right, rows: self.n, columns: 1 }
+                }
+                false => {
+                    for (column, out) in right.chunks_exact_mut(DEPTH).enumerate() {
+                        b.load(self.start_b() + column * b_n + k0 * b_k, b_k, &mut out[..depth]);
+                    }
+                    Matrix { data: &right, rows: 1, columns: DEPTH }
+                }
+            };
+            let left = Matrix { data: &left, rows: DEPTH, columns: 1 };
+            gemm([self.m, self.n, depth], left, right, sums, k0 > 0);
+        }
+    }
+
+    /// Rows of a and columns of b run along k.
+    fn matvec(&self, a: Numbers<'_>, b: Numbers<'_>, sums: &mut [f32]) {
+        let p = self.params;
+        let k = p.k as usize;
+        let mut rows = vec![0.0f32; self.m * k];
+        for (row, out) in rows.chunks_exact_mut(k).enumerate() {
+            a.load(self.start_a() + row * p.a_m as usize, 1, out);
+        }
+        let mut dots = vec![Dot::new(); self.m];
+        let mut block = [0.0f32; DEPTH];
+        for column in 0..self.n {
+            dots.fill(Dot::new());
+            let start = self.start_b() + column * p.b_n as usize;
+            for k0 in (0..k).step_by(DEPTH) {
+                let depth = DEPTH.min(k - k0);
+                let weights = b.stretch(start + k0, 1, depth, &mut block);
+                for (dot, row) in dots.iter_mut().zip(rows.chunks_exact(k)) {
+                    dot.add(weights, &row[k0..k0 + depth]);
+                }
+            }
+            for (row, dot) in dots.iter().enumerate() {
+                sums[row * self.n + column] = dot.sum();
+            }
+        }
+    }
 }

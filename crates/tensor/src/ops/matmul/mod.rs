@@ -1,363 +1,243 @@
-//! Dense matrix products, f32 accumulation: out = lhs · rhs over any strides, so that lhs · rhsᵀ
-//! (weights `[n, k]`) is the product with a transposed view, and a matrix times a vector is the
-//! product with one row.
-//!
-//! | kernel | when | how |
-//! |--------|------|-----|
-//! | `coop` | f16 in, f32 out, m ≥ 128 and n of whole 128s, k of whole 32s, 16-byte rows, and the device has 16×16×16 cooperative matrices | 128×128 tiles, 64×64 a subgroup, two stages of workgroup memory |
-//! | `rows` | few rows, both operands contiguous along k | 32 threads a sum |
-//! | `tiled` | everything else | 64×64 tiles, 4×4 sums a thread |
+//! Dense products: `out[.., m, n] = Σ a[.., m, k]·b[.., k, n]`, sums in f32, any mix of F32, F16 and
+//! BF16. Weights `[n, k]` are given transposed (or through [`linear`]). Few rows against weights
+//! take the mat-vec kernels, whose sums do not depend on the number of rows; F16 operands take
+//! cooperative matrices where the device has them; everything else goes in tiles.
 
 mod cases;
+mod choose;
 mod cpu;
+mod kernels;
 mod reference;
 
-use tintype_gpu::kernel::KernelSource;
 use tintype_gpu::{Dispatch, Session, Split};
 
 use super::Operation;
-use super::case::Variant;
-use super::walked::Start;
+use super::walked::{Start, groups};
 use crate::Tensor;
 use crate::error::{Result, dtype, shape};
-use crate::number::{NUMBERS, Number, inputs_and_out};
+use crate::layout::span_limit;
+use crate::number::Number;
+use choose::Choice;
 
 /// The list's entry.
 pub const OPERATION: Operation = Operation {
     name: "matmul",
-    summary: "dense matrix products with f32 accumulation, batched, over any strides",
+    summary: "dense matrix products, batched, and matrix times few vectors",
     cases: cases::cases,
     benches: cases::benches,
-    kernels,
+    kernels: kernels::kernels,
 };
 
-/// Immediates of all three kernels. Strides in elements.
+/// Immediates of every kernel here (WGSL: `params.wgsl`).
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Params {
     m: u32,
     n: u32,
     k: u32,
-    lhs_start: u32,
-    lhs_batch: u32,
-    lhs_row: u32,
-    lhs_k: u32,
-    rhs_start: u32,
-    rhs_batch: u32,
-    rhs_k: u32,
-    rhs_column: u32,
-    out_start: u32,
+    batch: u32,
+    a_batch: u32,
+    a_m: u32,
+    a_k: u32,
+    b_batch: u32,
+    b_k: u32,
+    b_n: u32,
     out_batch: u32,
-    out_row: u32,
-    /// The CPU kernel's: types of lhs, rhs and out, a byte each.
-    types: u32,
-    /// The CPU kernel's: rows and columns of a unit's tile.
-    tile: [u32; 2],
+    out_m: u32,
+    start_a: u32,
+    start_b: u32,
+    start_out: u32,
+    /// For the CPU kernel: types of a, b and out, 8 bits each; bit 24: the mat-vec order;
+    /// bit 25: units own whole rows, with gaps.
+    codes: u32,
+    /// For the CPU kernel: outputs of a unit.
+    tile_m: u32,
+    tile_n: u32,
 }
 
-const TILED: KernelSource = KernelSource {
-    name: "matmul_tiled",
-    wgsl: concat!(include_str!("../prelude/numbers.wgsl"), include_str!("tiled.wgsl")),
-    entry: "main",
-    aliases: &[],
-    cpu: cpu::tile,
-};
-const ROWS: KernelSource = KernelSource {
-    name: "matmul_rows",
-    wgsl: concat!(include_str!("../prelude/numbers.wgsl"), include_str!("rows.wgsl")),
-    entry: "main",
-    aliases: &[],
-    cpu: cpu::columns,
-};
-const COOP: KernelSource = KernelSource {
-    name: "matmul_coop",
-    wgsl: include_str!("coop.wgsl"),
-    entry: "main",
-    aliases: &[],
-    cpu: cpu::tile,
-};
+/// `out = x·wᵀ`: x `[.., m, k]`, weights `[n, k]`, out `[.., m, n]`.
+pub fn linear(session: &mut Session<'_>, x: &Tensor, weights: &Tensor, out: &Tensor) -> Result<()> {
+    matmul(session, x, &weights.transpose()?, out)
+}
 
-static TYPES: [[(&str, &str); 4]; 27] = inputs_and_out("LHS", "RHS");
-
-/// Rows and columns of a `tiled` workgroup, and of a `coop` one.
-const TILE: usize = 64;
-const COOP_TILE: usize = 128;
-/// Terms that `coop` takes a step.
-const COOP_K: usize = 32;
-/// Most rows that `rows` takes: beyond, tiles read the weights fewer times.
-const FEW: usize = 4;
-/// Sums of a `rows` workgroup.
-const SUMS: usize = 4;
-
-fn variant(source: KernelSource, types: [Number; 3]) -> Variant {
-    let [lhs, rhs, out] = types;
-    let aliases = &TYPES[lhs as usize * 9 + rhs as usize * 3 + out as usize];
-    Variant {
-        source: KernelSource { aliases, ..source },
-        overrides: vec![
-            ("LHS_BF16", lhs.is_bf16()),
-            ("RHS_BF16", rhs.is_bf16()),
-            ("OUT_BF16", out.is_bf16()),
-        ],
+/// `out[.., m, n] = Σ a[.., m, k]·b[.., k, n]`; leading axes of `a` and `b` repeat to those of `out`.
+pub fn matmul(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
+    let operands = [a, b, out];
+    let refuse = |reason: String| Err(shape("matmul", &operands, reason));
+    if operands.iter().any(|tensor| tensor.rank() < 2) {
+        return refuse("operands have at least two axes".into());
     }
-}
-
-/// `coop` takes weights contiguous along k or along n.
-fn coop_variant(k_inner: bool) -> Variant {
-    let inner = f64::from(u8::from(k_inner));
-    Variant { source: COOP, overrides: vec![("RHS_K_INNER", inner)] }
-}
-
-fn kernels() -> Vec<Variant> {
-    let mut all = vec![coop_variant(false), coop_variant(true)];
-    for lhs in NUMBERS {
-        for rhs in NUMBERS {
-            for out in NUMBERS {
-                all.extend([TILED, ROWS].map(|source| variant(source, [lhs, rhs, out])));
-            }
-        }
+    if operands.iter().any(|tensor| Number::of(tensor.dtype()).is_none()) {
+        return Err(dtype("matmul", &operands, "types are F32, F16 and BF16"));
     }
-    all
-}
-
-/// `out = lhs · rhs`: lhs `[m, k]`, rhs `[k, n]`, out `[m, n]` with contiguous rows; or all with one
-/// more axis in front, along which lhs and rhs may have extent 1 and repeat. F32, F16, BF16.
-pub fn matmul(session: &mut Session<'_>, lhs: &Tensor, rhs: &Tensor, out: &Tensor) -> Result<()> {
-    let operands = [lhs, rhs, out];
-    let types = operands.map(|tensor| Number::of(tensor.dtype()));
-    let [Some(tl), Some(tr), Some(to)] = types else {
-        return Err(dtype("matmul", &operands, "operands must be F32, F16 or BF16"));
+    let last = |tensor: &Tensor| {
+        let rank = tensor.rank();
+        [tensor.shape()[rank - 2], tensor.shape()[rank - 1]]
     };
-    let refuse = |reason: &str| Err(shape("matmul", &operands, reason));
-    let three = |tensor: &Tensor| match tensor.rank() {
-        2 => tensor.insert_axis(0),
-        _ => Ok(tensor.clone()),
+    let ([m, k], [kb, n]) = (last(a), last(b));
+    if k != kb || last(out) != [m, n] {
+        return refuse(format!("a [.., {m}, {k}] takes b [.., {k}, n] and gives out [.., {m}, n]"));
+    }
+    let lead = out.shape()[..out.rank() - 2].to_vec();
+    let repeat = |tensor: &Tensor| {
+        let mut shape = lead.clone();
+        shape.extend(last(tensor));
+        tensor.broadcast_to(&shape)
     };
-    let (lhs, rhs, out) = (three(lhs)?, three(rhs)?, three(out)?);
-    if [&lhs, &rhs, &out].iter().any(|tensor| tensor.rank() != 3) {
-        return refuse("operands must have two axes, or three with a batch");
-    }
-    let (batch, m, n) = (out.shape()[0], out.shape()[1], out.shape()[2]);
-    let k = lhs.shape()[2];
-    let repeats = |tensor: &Tensor| [1, batch].contains(&tensor.shape()[0]);
-    if lhs.shape()[1] != m || rhs.shape()[1] != k || rhs.shape()[2] != n {
-        return refuse("lhs [m, k] and rhs [k, n] give out [m, n]");
-    }
-    if !repeats(&lhs) || !repeats(&rhs) {
-        return refuse("the batches of lhs and rhs must be 1 or the output's");
-    }
-    let rows_apart = m == 1 || out.strides()[1] >= n;
-    if (n > 1 && out.strides()[2] != 1) || !rows_apart {
-        return refuse("rows of the output must be contiguous and apart");
+    let (Ok(a), Ok(b)) = (repeat(a), repeat(b)) else {
+        return refuse(format!("leading axes do not repeat to {lead:?}"));
+    };
+    let out_rank = out.rank();
+    if n > 1 && out.strides()[out_rank - 1] != 1 || m > 1 && out.strides()[out_rank - 2] < n {
+        return refuse("rows of the output must be contiguous and apart".into());
     }
     if out.elements() == 0 {
         return Ok(());
     }
     if k == 0 {
-        return super::fill::fill(session, 0.0, &out);
+        return super::fill::fill(session, 0.0, out);
     }
-    let product = Product { lhs, rhs, out, types: [tl, tr, to], batch, m, n, k };
-    product.record(session)
+    batched(session, &a, &b, out)
 }
 
-/// A checked product; every operand has three axes.
-struct Product {
-    lhs: Tensor,
-    rhs: Tensor,
-    out: Tensor,
-    types: [Number; 3],
-    batch: usize,
-    m: usize,
-    n: usize,
-    k: usize,
+/// Leading axes one after another until one or none is left.
+fn batched(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
+    if out.rank() > 3 && out.shape()[0] > 1 {
+        for at in 0..out.shape()[0] {
+            let [a, b, out] = [first_axis(a, at)?, first_axis(b, at)?, first_axis(out, at)?];
+            batched(session, &a, &b, &out)?;
+        }
+        return Ok(());
+    }
+    if out.rank() > 3 {
+        return batched(session, &first_axis(a, 0)?, &first_axis(b, 0)?, &first_axis(out, 0)?);
+    }
+    let with_batch = |tensor: &Tensor| match tensor.rank() {
+        2 => tensor.insert_axis(0),
+        _ => Ok(tensor.clone()),
+    };
+    fitting(session, &with_batch(a)?, &with_batch(b)?, &with_batch(out)?)
 }
 
-impl Product {
-    fn record(self, session: &mut Session<'_>) -> Result<()> {
-        let limit = session.device().info().limits.max_binding_bytes;
-        if let Some(large) =
-            [&self.lhs, &self.rhs, &self.out].into_iter().find(|t| t.span_bytes() > limit)
-        {
-            // Columns are independent: halve them until each piece fits.
-            if self.n > 1 && (large.shape() == self.rhs.shape() || self.n > self.m) {
-                let half = self.n.div_ceil(2);
-                return self
-                    .columns(0..half)?
-                    .record(session)
-                    .and_then(|()| self.columns(half..self.n)?.record(session));
-            }
-            if self.m > 1 {
-                let half = self.m.div_ceil(2);
-                return self
-                    .rows(0..half)?
-                    .record(session)
-                    .and_then(|()| self.rows(half..self.m)?.record(session));
-            }
-            let operands = [&self.lhs, &self.rhs, &self.out];
-            let reason = format!("one row does not fit in a binding of {limit} bytes");
-            return Err(shape("matmul", &operands, reason));
-        }
-        if self.batch > 1 && !self.out.is_contiguous() && self.on_cpu(session) {
-            // CPU units share out contiguous memory.
-            for at in 0..self.batch {
-                self.one(at)?.record(session)?;
-            }
-            return Ok(());
-        }
-        if self.fits_coop(session)? {
-            let whole = self.m / COOP_TILE * COOP_TILE;
-            self.rows(0..whole)?.coop(session)?;
-            if whole < self.m {
-                self.rows(whole..self.m)?.tiled(session)?;
-            }
-            return Ok(());
-        }
-        let contiguous = self.lhs.strides()[2] == 1 && self.rhs.strides()[1] == 1;
-        if self.m <= FEW && (contiguous || self.k == 1) {
-            return self.few(session);
-        }
-        self.tiled(session)
-    }
+/// Position `at` of the first axis, without that axis.
+fn first_axis(tensor: &Tensor, at: usize) -> Result<Tensor> {
+    let slice = tensor.slice(0, at..at + 1)?;
+    Tensor::strided(slice.buffer(), &slice.shape()[1..], &slice.strides()[1..], slice.start())
+}
 
-    fn on_cpu(&self, session: &Session<'_>) -> bool {
-        session.device().info().limits.threads > 0
-    }
-
-    fn with(&self, lhs: Tensor, rhs: Tensor, out: Tensor) -> Product {
-        let (batch, m, n) = (out.shape()[0], out.shape()[1], out.shape()[2]);
-        Product { lhs, rhs, out, types: self.types, batch, m, n, k: self.k }
-    }
-
-    fn columns(&self, range: std::ops::Range<usize>) -> Result<Product> {
-        let rhs = self.rhs.slice(2, range.clone())?;
-        Ok(self.with(self.lhs.clone(), rhs, self.out.slice(2, range)?))
-    }
-
-    fn rows(&self, range: std::ops::Range<usize>) -> Result<Product> {
-        let lhs = self.lhs.slice(1, range.clone())?;
-        Ok(self.with(lhs, self.rhs.clone(), self.out.slice(1, range)?))
-    }
-
-    fn one(&self, at: usize) -> Result<Product> {
-        let pick = |tensor: &Tensor| match tensor.shape()[0] {
-            1 => Ok(tensor.clone()),
-            _ => tensor.slice(0, at..at + 1),
-        };
-        Ok(self.with(pick(&self.lhs)?, pick(&self.rhs)?, self.out.slice(0, at..at + 1)?))
-    }
-
-    /// Whether the cooperative kernel takes it (all but a remainder of its rows).
-    fn fits_coop(&self, session: &Session<'_>) -> Result<bool> {
-        let has = |shape: &tintype_gpu::CoopShape| (shape.m, shape.n, shape.k) == (16, 16, 16);
-        let device = session.device().info();
-        let sixteen = |tensor: &Tensor, axis: usize, start: u64| {
-            tensor.strides()[axis] == 1
-                && (0..3).all(|other| other == axis || tensor.strides()[other].is_multiple_of(8))
-                && start.is_multiple_of(16)
-        };
-        let (lhs, rhs) = (self.lhs.read()?, self.rhs.read()?);
-        let rhs_aligned = sixteen(&self.rhs, 1, rhs.start()) || sixteen(&self.rhs, 2, rhs.start());
-        Ok(device.features.coop_f16.iter().any(has)
-            && device.limits.subgroup_size == (32, 32)
-            && self.types == [Number::F16, Number::F16, Number::F32]
-            && self.m >= COOP_TILE
-            && self.n.is_multiple_of(COOP_TILE)
-            && self.k.is_multiple_of(COOP_K)
-            && sixteen(&self.lhs, 2, lhs.start())
-            && rhs_aligned)
-    }
-
-    fn coop(&self, session: &mut Session<'_>) -> Result<()> {
-        let variant = coop_variant(self.rhs.strides()[1] == 1);
-        let groups = [self.n / COOP_TILE, self.m / COOP_TILE, self.batch];
-        self.dispatch(session, variant, groups, [COOP_TILE; 2])
-    }
-
-    fn few(&self, session: &mut Session<'_>) -> Result<()> {
-        let groups = [self.n.div_ceil(SUMS), self.m, self.batch];
-        // About a hundred microseconds of reading weights a unit.
-        let columns = ((512 << 10) / (self.k * 4)).clamp(1, self.n);
-        self.dispatch(session, variant(ROWS, self.types), groups, [1, columns])
-    }
-
-    fn tiled(&self, session: &mut Session<'_>) -> Result<()> {
-        let groups = [self.n.div_ceil(TILE), self.m.div_ceil(TILE), self.batch];
-        // With a batch a unit takes whole matrices' rows, so that none straddles two of them.
-        let rows = if self.batch > 1 { self.m } else { self.m.min(192) };
-        self.dispatch(session, variant(TILED, self.types), groups, [rows, self.n.min(512)])
-    }
-
-    fn dispatch(
-        &self,
-        session: &mut Session<'_>,
-        variant: Variant,
-        groups: [usize; 3],
-        tile: [usize; 2],
-    ) -> Result<()> {
-        let kernel = variant.compile(session)?;
-        let (lhs, rhs, out) = (self.lhs.read()?, self.rhs.read()?, self.out.write()?);
-        let size = |tensor: &Tensor| tensor.dtype().block_bytes();
-        let batch = |tensor: &Tensor| if tensor.shape()[0] == 1 { 0 } else { tensor.strides()[0] };
-        let narrow = |n: usize| {
-            u32::try_from(n).map_err(|_| {
-                let operands = [&self.lhs, &self.rhs, &self.out];
-                shape("matmul", &operands, "strides beyond 32 bits are not reached")
-            })
-        };
-        let [tl, tr, to] = self.types.map(|number| number as u32);
-        let whole = self.out.is_contiguous();
-        // Without contiguous rows a unit owns whole strides.
-        let columns = if whole { tile[1] } else { self.n };
-        let params = Params {
-            m: narrow(self.m)?,
-            n: narrow(self.n)?,
-            k: narrow(self.k)?,
-            lhs_start: lhs.start_in(size(&self.lhs)),
-            lhs_batch: narrow(batch(&self.lhs))?,
-            lhs_row: narrow(self.lhs.strides()[1])?,
-            lhs_k: narrow(self.lhs.strides()[2])?,
-            rhs_start: rhs.start_in(size(&self.rhs)),
-            rhs_batch: narrow(batch(&self.rhs))?,
-            rhs_k: narrow(self.rhs.strides()[1])?,
-            rhs_column: narrow(self.rhs.strides()[2])?,
-            out_start: out.start_in(size(&self.out)),
-            out_batch: narrow(batch(&self.out))?,
-            out_row: narrow(self.out.strides()[1])?,
-            types: tl | tr << 8 | to << 16,
-            tile: [narrow(tile[0])?, narrow(columns)?],
-        };
-        let across = self.n.div_ceil(columns);
-        let row = if whole { self.n } else { self.out.strides()[1] } as u64 * size(&self.out);
-        let split = match whole {
-            true => Split::Tiles {
-                row_bytes: row,
-                tile_rows: tile[0] as u64,
-                tile_bytes: columns as u64 * size(&self.out),
-                columns: across as u32,
+/// Cuts batches, then columns, then rows, until every span fits in a binding.
+fn fitting(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
+    let limit = span_limit(session.device());
+    let fits = |tensor: &Tensor| tensor.span_bytes() <= limit;
+    let [batch, m, n] = [out.shape()[0], out.shape()[1], out.shape()[2]];
+    if fits(a) && fits(b) && fits(out) && batch <= 65_535 {
+        return choose::rows(session.device(), a, b, out).into_iter().try_for_each(
+            |(rows, choice)| {
+                let [a, out] = [a.slice(1, rows.clone())?, out.slice(1, rows)?];
+                record(session, choice, &a, b, &out)
             },
-            false => Split::Chunks(tile[0] as u64 * row),
-        };
-        let units = (self.batch * self.m).div_ceil(tile[0]) * across;
-        let most = session.device().info().limits.max_groups;
-        let mut grid = [1u32; 3];
-        for axis in 0..3 {
-            grid[axis] = narrow(groups[axis])?;
-            if grid[axis] > most[axis] {
-                let operands = [&self.lhs, &self.rhs, &self.out];
-                let reason = format!("{groups:?} workgroups, the device takes {most:?}; cut it");
-                return Err(shape("matmul", &operands, reason));
-            }
-        }
-        session.dispatch(
-            Dispatch::new(&kernel)
-                .label("matmul")
-                .bind(lhs)
-                .bind(rhs)
-                .bind(out)
-                .immediates(&params)
-                .groups(grid)
-                .cpu(narrow(units)?, [split]),
-        )?;
-        Ok(())
+        );
     }
+    if batch > 1 {
+        for range in [0..batch / 2, batch / 2..batch] {
+            let [a, b, out] = [a, b, out].map(|tensor| tensor.slice(0, range.clone()));
+            fitting(session, &a?, &b?, &out?)?;
+        }
+        return Ok(());
+    }
+    // Halves of columns interleave in the output's rows, so rows go first where there are several.
+    if m > 1 {
+        for range in [0..m / 2, m / 2..m] {
+            let [a, out] = [a, out].map(|tensor| tensor.slice(1, range.clone()));
+            fitting(session, &a?, b, &out?)?;
+        }
+        return Ok(());
+    }
+    if n > 1 {
+        for range in [0..n / 2, n / 2..n] {
+            let [b, out] = [b, out].map(|tensor| tensor.slice(2, range.clone()));
+            fitting(session, a, &b?, &out?)?;
+        }
+        return Ok(());
+    }
+    Err(shape("matmul", &[a, b, out], "one row does not fit in a binding"))
+}
+
+/// One dispatch (on the CPU one a batch, where its units cannot share them out).
+fn record(
+    session: &mut Session<'_>,
+    choice: Choice,
+    a: &Tensor,
+    b: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    let [batch, m, n] = [out.shape()[0], out.shape()[1], out.shape()[2]];
+    let k = a.shape()[2];
+    let (tile_m, tile_n) = cpu::tile(batch, m, n, k, choice.is_matvec());
+    let dense = out.is_contiguous();
+    let cpu = session.device().info().limits.threads > 0;
+    if cpu && batch > 1 && !(dense && m.is_multiple_of(tile_m)) {
+        for at in 0..batch {
+            let [a, b, out] = [a, b, out].map(|tensor| tensor.slice(0, at..at + 1));
+            record(session, choice, &a?, &b?, &out?)?;
+        }
+        return Ok(());
+    }
+    let types = [a, b, out].map(|tensor| Number::of(tensor.dtype()).unwrap_or(Number::F32));
+    let size = |tensor: &Tensor| tensor.dtype().block_bytes();
+    let (from_a, from_b, to) = (a.read()?, b.read()?, out.write()?);
+    let stride = |tensor: &Tensor, axis: usize| tensor.strides()[axis] as u32;
+    let mut codes = types[0] as u32 | (types[1] as u32) << 8 | (types[2] as u32) << 16;
+    codes |= u32::from(choice.is_matvec()) << 24 | u32::from(!dense) << 25;
+    let row = if m == 1 { n as u32 } else { stride(out, 1) };
+    let tile_n = if dense { tile_n } else { n };
+    let params = Params {
+        m: m as u32,
+        n: n as u32,
+        k: k as u32,
+        batch: batch as u32,
+        a_batch: stride(a, 0),
+        a_m: stride(a, 1),
+        a_k: stride(a, 2),
+        b_batch: stride(b, 0),
+        b_k: stride(b, 1),
+        b_n: stride(b, 2),
+        out_batch: stride(out, 0),
+        out_m: row,
+        start_a: from_a.start_in(size(a)),
+        start_b: from_b.start_in(size(b)),
+        start_out: to.start_in(size(out)),
+        codes,
+        tile_m: tile_m as u32,
+        tile_n: tile_n as u32,
+    };
+    let columns = n.div_ceil(tile_n) as u32;
+    let split = match dense {
+        true => Split::Tiles {
+            row_bytes: n as u64 * size(out),
+            tile_rows: tile_m as u64,
+            tile_bytes: tile_n as u64 * size(out),
+            columns,
+        },
+        false => Split::Chunks(u64::from(row) * tile_m as u64 * size(out)),
+    };
+    let units = columns * (batch * m).div_ceil(tile_m) as u32;
+    let (variant, tiles) = choice.kernel(types, &params, session.device());
+    let [x, y] = match choice {
+        Choice::Matvec { .. } => {
+            let [x, y, _] = groups(session, u64::from(tiles[0]));
+            [x, y]
+        }
+        _ => tiles,
+    };
+    let dispatch = Dispatch::new(&variant.compile(session)?)
+        .label("matmul")
+        .bind(from_a)
+        .bind(from_b)
+        .bind(to)
+        .immediates(&params)
+        .groups([x, y, batch as u32])
+        .cpu(units, [split]);
+    session.dispatch(dispatch)?;
+    Ok(())
 }

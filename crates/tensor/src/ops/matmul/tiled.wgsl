@@ -1,97 +1,147 @@
-// out = lhs · rhs in tiles of 64×64 a workgroup, 4×4 sums a thread, 16 terms a step.
-alias LHS = f32;
-alias RHS = f32;
+// A tile of BM x BN outputs a workgroup, through workgroup memory, BK deep; 256 threads, each with
+// 4x4 outputs in every quarter of 64x64. Any strides; edges are guarded where tiles are loaded and
+// stored. The sum over k runs in ascending order, whatever the tile.
+alias T = f32;
+alias W = f32;
 alias OUT = f32;
 alias THROUGH = f32;
-override LHS_BF16: bool = false;
-override RHS_BF16: bool = false;
+override A_BF16: bool = false;
+override B_BF16: bool = false;
 override OUT_BF16: bool = false;
+override BM: u32 = 128u;
+override BN: u32 = 128u;
+// Neighbouring threads load along k, else along m or n.
+override A_ALONG_K: bool = true;
+override B_ALONG_K: bool = true;
+const BK: u32 = 16u;
+const THREADS: u32 = 256u;
 
-struct Params {
-    m: u32, n: u32, k: u32,
-    lhs_start: u32, lhs_batch: u32, lhs_row: u32, lhs_k: u32,
-    rhs_start: u32, rhs_batch: u32, rhs_k: u32, rhs_column: u32,
-    out_start: u32, out_batch: u32, out_row: u32,
-    types: u32, tile_rows: u32, tile_columns: u32,
-}
-var<immediate> p: Params;
-@group(0) @binding(0) var<storage, read> lhs: array<LHS>;
-@group(0) @binding(1) var<storage, read> rhs: array<RHS>;
+@group(0) @binding(0) var<storage, read> a: array<T>;
+@group(0) @binding(1) var<storage, read> b: array<W>;
 @group(0) @binding(2) var<storage, read_write> out: array<OUT>;
 
-const TILE: u32 = 64u;
-const STEP: u32 = 16u;
-// A row more than needed keeps columns in different banks.
-const PITCH: u32 = 65u;
-var<workgroup> left: array<f32, 1040>;
-var<workgroup> right: array<f32, 1040>;
+// [k][m / 4] and [k][n / 4]; one vector of padding a row keeps columns on different banks.
+var<workgroup> tile_a: array<vec4<f32>, BK * (BM / 4u + 1u)>;
+var<workgroup> tile_b: array<vec4<f32>, BK * (BN / 4u + 1u)>;
 
-fn lhs_at(i: u32) -> f32 {
-    let stored = lhs[i];
-    if LHS_BF16 { return bf16_to_f32(u32(stored)); }
+fn load_a(at: u32) -> f32 {
+    let stored = a[at];
+    if A_BF16 {
+        return bf16_to_f32(u32(stored));
+    }
     return f32(stored);
 }
 
-fn rhs_at(i: u32) -> f32 {
-    let stored = rhs[i];
-    if RHS_BF16 { return bf16_to_f32(u32(stored)); }
+fn load_b(at: u32) -> f32 {
+    let stored = b[at];
+    if B_BF16 {
+        return bf16_to_f32(u32(stored));
+    }
     return f32(stored);
+}
+
+fn store(at: u32, v: f32) {
+    if OUT_BF16 {
+        out[at] = OUT(f32_to_bf16(v));
+    } else {
+        out[at] = OUT(THROUGH(v));
+    }
+}
+
+// Four neighbours of a row.
+fn store_row(z: u32, row: u32, column: u32, v: vec4<f32>) {
+    if row < p.m {
+        let at = p.start_out + z * p.out_batch + row * p.out_m + column;
+        if column < p.n { store(at, v.x); }
+        if column + 1u < p.n { store(at + 1u, v.y); }
+        if column + 2u < p.n { store(at + 2u, v.z); }
+        if column + 3u < p.n { store(at + 3u, v.w); }
+    }
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-    let first_row = group.y * TILE;
-    let first_column = group.x * TILE;
-    let lhs_base = p.lhs_start + group.z * p.lhs_batch;
-    let rhs_base = p.rhs_start + group.z * p.rhs_batch;
-    // Neighbouring threads load along the contiguous axis.
-    let lhs_inner = p.lhs_k <= p.lhs_row;
-    let rhs_inner = p.rhs_k < p.rhs_column;
-    let own_row = thread / 16u;
-    let own_column = thread % 16u;
-    var sums: array<vec4<f32>, 4>;
-    for (var done = 0u; done < p.k; done += STEP) {
-        for (var n = 0u; n < 4u; n++) {
-            let at = thread + n * 256u;
-            let lt = select(at / TILE, at % STEP, lhs_inner);
-            let li = select(at % TILE, at / STEP, lhs_inner);
-            var l = 0.0;
-            if done + lt < p.k && first_row + li < p.m {
-                l = lhs_at(lhs_base + (first_row + li) * p.lhs_row + (done + lt) * p.lhs_k);
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let z = group.z;
+    let m0 = group.y * BM;
+    let n0 = group.x * BN;
+    let ty = thread / 16u;
+    let tx = thread % 16u;
+    let row_a = BM / 4u + 1u;
+    let row_b = BN / 4u + 1u;
+    let base_a = p.start_a + z * p.a_batch;
+    let base_b = p.start_b + z * p.b_batch;
+    var c: array<vec4<f32>, 16>;
+    for (var i = 0u; i < 16u; i++) {
+        c[i] = vec4<f32>();
+    }
+    for (var k0 = 0u; k0 < p.k; k0 += BK) {
+        for (var i = thread; i < BM * BK; i += THREADS) {
+            var row = i % BM;
+            var kk = i / BM;
+            if A_ALONG_K {
+                row = i / BK;
+                kk = i % BK;
             }
-            left[lt * PITCH + li] = l;
-            let rt = select(at / TILE, at % STEP, rhs_inner);
-            let ri = select(at % TILE, at / STEP, rhs_inner);
-            var r = 0.0;
-            if done + rt < p.k && first_column + ri < p.n {
-                r = rhs_at(rhs_base + (first_column + ri) * p.rhs_column + (done + rt) * p.rhs_k);
+            var v = 0.0;
+            if m0 + row < p.m && k0 + kk < p.k {
+                v = load_a(base_a + (m0 + row) * p.a_m + (k0 + kk) * p.a_k);
             }
-            right[rt * PITCH + ri] = r;
+            tile_a[kk * row_a + row / 4u][row % 4u] = v;
+        }
+        for (var i = thread; i < BN * BK; i += THREADS) {
+            var column = i % BN;
+            var kk = i / BN;
+            if B_ALONG_K {
+                column = i / BK;
+                kk = i % BK;
+            }
+            var v = 0.0;
+            if n0 + column < p.n && k0 + kk < p.k {
+                v = load_b(base_b + (k0 + kk) * p.b_k + (n0 + column) * p.b_n);
+            }
+            tile_b[kk * row_b + column / 4u][column % 4u] = v;
         }
         workgroupBarrier();
-        for (var t = 0u; t < STEP; t++) {
-            let at = t * PITCH;
-            let r = vec4(
-                right[at + own_column],
-                right[at + own_column + 16u],
-                right[at + own_column + 32u],
-                right[at + own_column + 48u],
-            );
-            for (var n = 0u; n < 4u; n++) {
-                sums[n] = fma(vec4(left[at + own_row + n * 16u]), r, sums[n]);
+        for (var kk = 0u; kk < BK; kk++) {
+            let a0 = tile_a[kk * row_a + ty];
+            let b0 = tile_b[kk * row_b + tx];
+            c[0] = fma(vec4<f32>(a0.x), b0, c[0]);
+            c[1] = fma(vec4<f32>(a0.y), b0, c[1]);
+            c[2] = fma(vec4<f32>(a0.z), b0, c[2]);
+            c[3] = fma(vec4<f32>(a0.w), b0, c[3]);
+            if BN > 64u {
+                let b1 = tile_b[kk * row_b + 16u + tx];
+                c[4] = fma(vec4<f32>(a0.x), b1, c[4]);
+                c[5] = fma(vec4<f32>(a0.y), b1, c[5]);
+                c[6] = fma(vec4<f32>(a0.z), b1, c[6]);
+                c[7] = fma(vec4<f32>(a0.w), b1, c[7]);
+            }
+            if BM > 64u {
+                let a1 = tile_a[kk * row_a + 16u + ty];
+                c[8] = fma(vec4<f32>(a1.x), b0, c[8]);
+                c[9] = fma(vec4<f32>(a1.y), b0, c[9]);
+                c[10] = fma(vec4<f32>(a1.z), b0, c[10]);
+                c[11] = fma(vec4<f32>(a1.w), b0, c[11]);
+                if BN > 64u {
+                    let b1 = tile_b[kk * row_b + 16u + tx];
+                    c[12] = fma(vec4<f32>(a1.x), b1, c[12]);
+                    c[13] = fma(vec4<f32>(a1.y), b1, c[13]);
+                    c[14] = fma(vec4<f32>(a1.z), b1, c[14]);
+                    c[15] = fma(vec4<f32>(a1.w), b1, c[15]);
+                }
             }
         }
         workgroupBarrier();
     }
-    for (var n = 0u; n < 4u; n++) {
-        let row = first_row + own_row + n * 16u;
-        for (var c = 0u; c < 4u; c++) {
-            let column = first_column + own_column + c * 16u;
-            if row < p.m && column < p.n {
-                let at = p.out_start + group.z * p.out_batch + row * p.out_row + column;
-                let sum = sums[n][c];
-                if OUT_BF16 { out[at] = OUT(f32_to_bf16(sum)); } else { out[at] = OUT(THROUGH(sum)); }
-            }
-        }
+    for (var r = 0u; r < 4u; r++) {
+        let row = m0 + ty * 4u + r;
+        let column = n0 + tx * 4u;
+        store_row(z, row, column, c[r]);
+        if BN > 64u { store_row(z, row, column + 64u, c[4u + r]); }
+        if BM > 64u { store_row(z, row + 64u, column, c[8u + r]); }
+        if BM > 64u && BN > 64u { store_row(z, row + 64u, column + 64u, c[12u + r]); }
     }
 }

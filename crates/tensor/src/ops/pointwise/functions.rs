@@ -116,7 +116,7 @@ fn each(out: &mut [f32], a: &[f32], f: impl Fn(f32) -> f32) {
 }
 
 /// √(2/π)·2: gelu_tanh as v·sigmoid(2·√(2/π)·(v + 0.044715·v³)).
-const GELU_TANH: f32 = 1.595_769_1;
+const GELU_TANH: f32 = 1.595_769;
 
 impl Unary {
     /// `out = f(a)`.

@@ -1,0 +1,163 @@
+//! The product's kernels and their variations.
+
+use tintype_gpu::kernel::KernelSource;
+
+use super::cpu;
+use crate::number::{NUMBERS, Number, inputs_and_out};
+use crate::ops::case::Variant;
+
+macro_rules! source {
+    ($name:literal, $file:literal) => {
+        KernelSource {
+            name: $name,
+            wgsl: concat!(
+                include_str!("../prelude/numbers.wgsl"),
+                include_str!("params.wgsl"),
+                include_str!($file)
+            ),
+            entry: "main",
+            aliases: &[],
+            cpu: cpu::matmul,
+        }
+    };
+}
+
+const TILED: KernelSource = source!("matmul_tiled", "tiled.wgsl");
+const MATVEC: KernelSource = source!("matvec", "matvec.wgsl");
+const MATVEC4: KernelSource = source!("matvec4", "matvec4.wgsl");
+const COOP: KernelSource = KernelSource {
+    name: "matmul_coop",
+    wgsl: concat!(include_str!("coop.wgsl"), include_str!("params.wgsl")),
+    entry: "main",
+    aliases: &[],
+    cpu: cpu::matmul,
+};
+
+/// Rows that one mat-vec dispatch may take.
+pub(super) const COUNTS: [usize; 4] = [8, 4, 2, 1];
+
+/// Threads of a mat-vec workgroup (`GROUP` in the WGSL).
+pub(super) const GROUP: u32 = 128;
+
+/// Threads that may share an output.
+const THREADS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+static TYPES: [[(&str, &str); 4]; 27] = inputs_and_out("T", "W");
+static VECTORS: [[(&str, &str); 4]; 27] = {
+    const WIDE: [&str; 3] = ["vec4<f32>", "vec4<f16>", "vec4<u16>"];
+    let mut table = TYPES_OF;
+    let mut at = 0;
+    while at < 27 {
+        table[at][0].1 = WIDE[at / 9];
+        table[at][1].1 = WIDE[at / 3 % 3];
+        at += 1;
+    }
+    table
+};
+const TYPES_OF: [[(&str, &str); 4]; 27] = inputs_and_out("T", "W");
+
+fn place([a, b, out]: [Number; 3]) -> usize {
+    a as usize * 9 + b as usize * 3 + out as usize
+}
+
+fn types(of: [Number; 3]) -> Vec<(&'static str, f64)> {
+    vec![("A_BF16", of[0].is_bf16()), ("B_BF16", of[1].is_bf16()), ("OUT_BF16", of[2].is_bf16())]
+}
+
+pub(super) fn tiled(of: [Number; 3], tile: [u32; 2], along_k: [bool; 2]) -> Variant {
+    let mut overrides = types(of);
+    let flag = |on: bool| f64::from(u8::from(on));
+    overrides.extend([
+        ("BM", tile[0].into()),
+        ("BN", tile[1].into()),
+        ("A_ALONG_K", flag(along_k[0])),
+        ("B_ALONG_K", flag(along_k[1])),
+    ]);
+    Variant { source: KernelSource { aliases: &TYPES[place(of)], ..TILED }, overrides }
+}
+
+pub(super) fn matvec(of: [Number; 3], rows: u32, threads: u32, vectors: bool) -> Variant {
+    let mut overrides = types(of);
+    overrides.extend([("MANY", f64::from(rows)), ("TPR", f64::from(threads))]);
+    let source = match vectors {
+        true => KernelSource { aliases: &VECTORS[place(of)], ..MATVEC4 },
+        false => KernelSource { aliases: &TYPES[place(of)], ..MATVEC },
+    };
+    Variant { source, overrides }
+}
+
+/// Rows and columns of a cooperative workgroup's tile: two subgroups of four fragments.
+pub(super) const fn coop_tile(side: u32) -> u32 {
+    8 * side
+}
+
+type Names = &'static [(&'static str, &'static str)];
+
+/// Aliases for fragments of 16 or 8, loads of 4 numbers or 1, and the output. A thread moves
+/// `8·side·32 / 128 / width` cells.
+fn coop_aliases(out: Number, side: u32, width: u32) -> Names {
+    macro_rules! names {
+        ($out:literal, $side:literal, $cell:literal, $cells:literal) => {
+            &[
+                ("CELL", $cell),
+                ("CELLS", concat!("array<", $cell, ", ", $cells, ">")),
+                ("LEFT", concat!("coop_mat", $side, "<f16, A>")),
+                ("RIGHT", concat!("coop_mat", $side, "<f16, B>")),
+                ("SUM", concat!("coop_mat", $side, "<f32, C>")),
+                ("OUT", $out),
+            ]
+        };
+    }
+    match (out, side, width) {
+        (Number::F16, 16, 4) => names!("f16", "16x16", "vec4<f16>", "8"),
+        (Number::F16, 16, _) => names!("f16", "16x16", "f16", "32"),
+        (Number::F16, _, _) => names!("f16", "8x8", "f16", "16"),
+        (_, 16, 4) => names!("f32", "16x16", "vec4<f16>", "8"),
+        (_, 16, _) => names!("f32", "16x16", "f16", "32"),
+        _ => names!("f32", "8x8", "f16", "16"),
+    }
+}
+
+pub(super) fn coop(out: Number, side: u32, width: u32, b_along_k: bool) -> Variant {
+    let aliases = coop_aliases(out, side, width);
+    let overrides = vec![
+        ("SIDE", side.into()),
+        ("WIDTH", width.into()),
+        ("B_ALONG_K", f64::from(u8::from(b_along_k))),
+    ];
+    Variant { source: KernelSource { aliases, ..COOP }, overrides }
+}
+
+/// Every variation that a device may be given.
+pub(super) fn kernels() -> Vec<Variant> {
+    let mut all = Vec::new();
+    for a in NUMBERS {
+        for b in NUMBERS {
+            for out in NUMBERS {
+                let of = [a, b, out];
+                for side in [64, 128] {
+                    for along in [[true, true], [true, false], [false, true], [false, false]] {
+                        all.push(tiled(of, [side; 2], along));
+                    }
+                }
+                for rows in COUNTS {
+                    all.extend([false, true].map(|wide| matvec(of, rows as u32, 32, wide)));
+                }
+            }
+        }
+    }
+    for threads in THREADS {
+        for rows in COUNTS {
+            all.push(matvec([Number::F32; 3], rows as u32, threads, true));
+            all.push(matvec([Number::F32; 3], rows as u32, threads, false));
+        }
+    }
+    for out in [Number::F32, Number::F16] {
+        for along in [true, false] {
+            all.extend(
+                [(16, 4), (16, 1), (8, 1)].map(|(side, width)| coop(out, side, width, along)),
+            );
+        }
+    }
+    all
+}

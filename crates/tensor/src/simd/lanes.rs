@@ -1,0 +1,386 @@
+//! Sixteen f32 lanes in whatever registers the processor has. The operations are the same on each, and
+//! so are results, bit for bit: every step rounds once, sums end in one tree.
+
+/// Number of lanes.
+pub(super) const LANES: usize = 16;
+
+/// Sixteen lanes. Methods that take slices read their first sixteen items (fewer is a panic).
+pub(super) trait Lanes: Copy {
+    fn zero() -> Self;
+    fn splat(x: f32) -> Self;
+    fn load(from: &[f32]) -> Self;
+    /// Signed bytes as numbers.
+    fn signed(from: &[u8]) -> Self;
+    /// `(low >> low_shift & 15) + 16·(high >> high_shift & 3) − 32`.
+    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self;
+    /// f16, from bits.
+    fn half(from: &[u16]) -> Self;
+    fn store(self, to: &mut [f32]);
+    fn mul(self, other: Self) -> Self;
+    /// `self·a + b`, rounded once.
+    fn mul_add(self, a: Self, b: Self) -> Self;
+    /// Halves on halves: lane i joins lane i + 8, then + 4, + 2, + 1.
+    fn sum(self) -> f32;
+}
+
+/// Plain arrays: any processor.
+#[derive(Clone, Copy)]
+pub(super) struct Portable([f32; LANES]);
+
+impl Lanes for Portable {
+    #[inline(always)]
+    fn zero() -> Self {
+        Portable([0.0; LANES])
+    }
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        Portable([x; LANES])
+    }
+
+    #[inline(always)]
+    fn load(from: &[f32]) -> Self {
+        let from = &from[..LANES];
+        Portable(std::array::from_fn(|lane| from[lane]))
+    }
+
+    #[inline(always)]
+    fn signed(from: &[u8]) -> Self {
+        let from = &from[..LANES];
+        Portable(std::array::from_fn(|lane| f32::from(from[lane] as i8)))
+    }
+
+    #[inline(always)]
+    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
+        let (low, high) = (&low[..LANES], &high[..LANES]);
+        Portable(std::array::from_fn(|lane| {
+            let q = low[lane] >> low_shift & 15 | (high[lane] >> high_shift & 3) << 4;
+            f32::from(q as i8 - 32)
+        }))
+    }
+
+    #[inline(always)]
+    fn half(from: &[u16]) -> Self {
+        let from = &from[..LANES];
+        Portable(std::array::from_fn(|lane| super::quant::f16(from[lane])))
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32]) {
+        to[..LANES].copy_from_slice(&self.0);
+    }
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Portable(std::array::from_fn(|lane| self.0[lane] * other.0[lane]))
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: Self, b: Self) -> Self {
+        Portable(std::array::from_fn(|lane| self.0[lane].mul_add(a.0[lane], b.0[lane])))
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        let mut lanes = self.0;
+        let mut half = LANES / 2;
+        while half > 0 {
+            for lane in 0..half {
+                lanes[lane] += lanes[lane + half];
+            }
+            half /= 2;
+        }
+        lanes[0]
+    }
+}
+
+/// Something to compute on lanes of any kind.
+pub(super) trait OnLanes {
+    fn run<L: Lanes>(self);
+}
+
+/// Runs `work` on the best lanes of this processor.
+#[inline]
+pub(super) fn dispatch(work: impl OnLanes) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512bw") {
+            // SAFETY: the processor has what the function is compiled for (just asked).
+            return unsafe { x86::on_avx512(work) };
+        }
+        let fma = std::is_x86_feature_detected!("fma") && std::is_x86_feature_detected!("f16c");
+        if std::is_x86_feature_detected!("avx2") && fma {
+            // SAFETY: as above.
+            return unsafe { x86::on_avx2(work) };
+        }
+    }
+    super::vectorize(
+        #[inline(always)]
+        || work.run::<Portable>(),
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    //! Lanes of x86-64. These types are only made by code that `dispatch` runs after asking the
+    //! processor; that is the fact every block here relies on, besides slices checked to be long
+    //! enough for the load beside them.
+
+    use std::arch::x86_64::*;
+
+    use super::{LANES, Lanes, OnLanes};
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+    pub(super) fn on_avx512(work: impl OnLanes) {
+        work.run::<Avx512>();
+    }
+
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(super) fn on_avx2(work: impl OnLanes) {
+        work.run::<Avx2>();
+    }
+
+    /// Sixteen bytes.
+    #[inline(always)]
+    fn bytes(from: &[u8]) -> __m128i {
+        assert!(from.len() >= LANES);
+        // SAFETY: sixteen bytes are there (asserted); SSE2 is part of x86-64.
+        unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
+    }
+
+    /// Six-bit values less 32, as bytes.
+    #[inline(always)]
+    fn six(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> __m128i {
+        let (low, high) = (bytes(low), bytes(high));
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let low = _mm_srl_epi16(low, _mm_cvtsi32_si128(low_shift));
+            let low = _mm_and_si128(low, _mm_set1_epi8(15));
+            let high = _mm_srl_epi16(high, _mm_cvtsi32_si128(high_shift));
+            let high = _mm_slli_epi16::<4>(_mm_and_si128(high, _mm_set1_epi8(3)));
+            _mm_sub_epi8(_mm_or_si128(low, high), _mm_set1_epi8(32))
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(super) struct Avx512(__m512);
+
+    impl Avx512 {
+        #[inline(always)]
+        fn of_bytes(bytes: __m128i) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)) })
+        }
+    }
+
+    impl Lanes for Avx512 {
+        #[inline(always)]
+        fn zero() -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_setzero_ps() })
+        }
+
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_set1_ps(x) })
+        }
+
+        #[inline(always)]
+        fn load(from: &[f32]) -> Self {
+            assert!(from.len() >= LANES);
+            // SAFETY: module rule; sixteen numbers are there (asserted).
+            Avx512(unsafe { _mm512_loadu_ps(from.as_ptr()) })
+        }
+
+        #[inline(always)]
+        fn signed(from: &[u8]) -> Self {
+            Self::of_bytes(bytes(from))
+        }
+
+        #[inline(always)]
+        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
+            Self::of_bytes(six(low, low_shift, high, high_shift))
+        }
+
+        #[inline(always)]
+        fn half(from: &[u16]) -> Self {
+            assert!(from.len() >= LANES);
+            // SAFETY: module rule; sixteen halves are there (asserted).
+            Avx512(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) })
+        }
+
+        #[inline(always)]
+        fn store(self, to: &mut [f32]) {
+            assert!(to.len() >= LANES);
+            // SAFETY: module rule; there is room for sixteen numbers (asserted).
+            unsafe { _mm512_storeu_ps(to.as_mut_ptr(), self.0) }
+        }
+
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_mul_ps(self.0, other.0) })
+        }
+
+        #[inline(always)]
+        fn mul_add(self, a: Self, b: Self) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_fmadd_ps(self.0, a.0, b.0) })
+        }
+
+        #[inline(always)]
+        fn sum(self) -> f32 {
+            // SAFETY: module rule.
+            unsafe {
+                let upper = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(self.0)));
+                sum_8(_mm256_add_ps(_mm512_castps512_ps256(self.0), upper))
+            }
+        }
+    }
+
+    /// The last three steps of a sum.
+    #[inline(always)]
+    fn sum_8(lanes: __m256) -> f32 {
+        // SAFETY: module rule.
+        unsafe {
+            let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    pub(super) struct Avx2(__m256, __m256);
+
+    impl Avx2 {
+        #[inline(always)]
+        fn of_bytes(bytes: __m128i) -> Self {
+            // SAFETY: module rule.
+            unsafe {
+                let upper = _mm_srli_si128::<8>(bytes);
+                Avx2(
+                    _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+                    _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(upper)),
+                )
+            }
+        }
+    }
+
+    impl Lanes for Avx2 {
+        #[inline(always)]
+        fn zero() -> Self {
+            Self::splat(0.0)
+        }
+
+        #[inline(always)]
+        fn splat(x: f32) -> Self {
+            // SAFETY: module rule.
+            unsafe { Avx2(_mm256_set1_ps(x), _mm256_set1_ps(x)) }
+        }
+
+        #[inline(always)]
+        fn load(from: &[f32]) -> Self {
+            assert!(from.len() >= LANES);
+            // SAFETY: module rule; sixteen numbers are there (asserted).
+            unsafe { Avx2(_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))) }
+        }
+
+        #[inline(always)]
+        fn signed(from: &[u8]) -> Self {
+            Self::of_bytes(bytes(from))
+        }
+
+        #[inline(always)]
+        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
+            Self::of_bytes(six(low, low_shift, high, high_shift))
+        }
+
+        #[inline(always)]
+        fn half(from: &[u16]) -> Self {
+            assert!(from.len() >= LANES);
+            let from = from.as_ptr().cast::<__m128i>();
+            // SAFETY: module rule; sixteen halves are there (asserted).
+            unsafe {
+                let (low, high) = (_mm_loadu_si128(from), _mm_loadu_si128(from.add(1)));
+                Avx2(_mm256_cvtph_ps(low), _mm256_cvtph_ps(high))
+            }
+        }
+
+        #[inline(always)]
+        fn store(self, to: &mut [f32]) {
+            assert!(to.len() >= LANES);
+            // SAFETY: module rule; there is room for sixteen numbers (asserted).
+            unsafe {
+                _mm256_storeu_ps(to.as_mut_ptr(), self.0);
+                _mm256_storeu_ps(to.as_mut_ptr().add(8), self.1);
+            }
+        }
+
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self {
+            // SAFETY: module rule.
+            unsafe { Avx2(_mm256_mul_ps(self.0, other.0), _mm256_mul_ps(self.1, other.1)) }
+        }
+
+        #[inline(always)]
+        fn mul_add(self, a: Self, b: Self) -> Self {
+            // SAFETY: module rule.
+            unsafe { Avx2(_mm256_fmadd_ps(self.0, a.0, b.0), _mm256_fmadd_ps(self.1, a.1, b.1)) }
+        }
+
+        #[inline(always)]
+        fn sum(self) -> f32 {
+            // SAFETY: module rule.
+            sum_8(unsafe { _mm256_add_ps(self.0, self.1) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operation once, into bits.
+    struct Everything<'a>(&'a [u8], &'a [f32], &'a mut Vec<u32>);
+
+    impl OnLanes for Everything<'_> {
+        fn run<L: Lanes>(self) {
+            let Everything(bytes, x, out) = self;
+            let halves: Vec<u16> =
+                bytes[..32].chunks(2).map(|b| u16::from(b[0]) << 6 | 1).collect();
+            let mut show = |lanes: L| {
+                let mut all = [0.0; LANES];
+                lanes.store(&mut all);
+                out.extend(all.map(f32::to_bits));
+                out.push(lanes.sum().to_bits());
+            };
+            let (a, b) = (L::load(x), L::load(&x[LANES..]));
+            show(a.mul_add(b, L::zero()));
+            show(a.mul(b).mul_add(L::splat(0.3), a));
+            show(L::signed(bytes));
+            show(L::half(&halves));
+            for group in 0..4 {
+                show(L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group));
+            }
+        }
+    }
+
+    #[test]
+    fn all_lanes_give_the_same_bits() {
+        let mut random = fastrand::Rng::new();
+        let bytes: Vec<u8> = (0..64).map(|_| random.u8(..)).collect();
+        let x: Vec<f32> = (0..64).map(|_| random.f32() - 0.5).collect();
+        let (mut best, mut plain) = (Vec::new(), Vec::new());
+        dispatch(Everything(&bytes, &x, &mut best));
+        Everything(&bytes, &x, &mut plain).run::<Portable>();
+        assert_eq!(best, plain);
+        #[cfg(target_arch = "x86_64")]
+        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
+            let mut avx2 = Vec::new();
+            // SAFETY: the processor has AVX2 and FMA (asked), and with them F16C.
+            unsafe { x86::on_avx2(Everything(&bytes, &x, &mut avx2)) };
+            assert_eq!(avx2, plain);
+        }
+    }
+}
