@@ -9,6 +9,7 @@
 mod error;
 mod layout;
 mod number;
+#[allow(unsafe_code)]
 mod simd;
 mod tensor;
 

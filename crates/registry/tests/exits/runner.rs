@@ -38,10 +38,22 @@ pub(crate) fn main(scenarios: &[Scenario]) -> ExitCode {
         (chosen.expect("a scenario of that name").program)();
         return ExitCode::SUCCESS;
     }
+    let flag = |name: &str| env::args().any(|arg| arg == name);
+    if flag("--list") {
+        // Test runners ask for the tests first, and once more for the ignored ones: there are none.
+        let listed = scenarios.iter().filter(|_| !flag("--ignored"));
+        listed.for_each(|scenario| println!("{}: test", scenario.name));
+        return ExitCode::SUCCESS;
+    }
+    let exact = flag("--exact");
     let filters: Vec<_> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let mut failed = 0;
     for scenario in scenarios {
-        if !filters.is_empty() && !filters.iter().any(|filter| scenario.name.contains(&**filter)) {
+        let wanted = |filter: &String| match exact {
+            true => scenario.name == filter,
+            false => scenario.name.contains(&**filter),
+        };
+        if !filters.is_empty() && !filters.iter().any(wanted) {
             continue;
         }
         // The moment matters in one of them: 200 quits within 5 ms of the start of the last free.

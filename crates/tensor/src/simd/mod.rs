@@ -2,9 +2,7 @@
 //! function here is safe to call with any slices; what it reads and writes is checked before.
 
 mod convert;
-#[allow(unsafe_code)]
 pub(crate) mod dense;
-#[allow(unsafe_code)]
 mod lanes;
 mod math;
 pub(crate) mod quant;
