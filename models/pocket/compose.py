@@ -19,7 +19,8 @@ TARGETS = [
 
 @dataclass
 class Tint:
-    """A picture's dominant hue (turns), its region's mean saturation and value, and their name."""
+    """A picture's dominant hue (turns; -1: its main region is gray or white), that region's mean
+    saturation and value, and the colour's name where one colour rules."""
 
     hue: float
     level: tuple
@@ -78,15 +79,17 @@ def tints(pixels):
             peak = (int(smooth.argmax()) + 0.5) / 36
             near = (((h - peak + 0.5) % 1 - 0.5).abs() < 0.1) & (vivid > 0.15)
             share = near.float().mean().item()
-            if share > 0.35:
+            neutral = (s < 0.3) & (v > 0.3)
+            if share > 0.4:
                 level = (s[near].mean().item(), v[near].mean().item())
                 mean_hue = (peak + ((h[near] - peak + 0.5) % 1 - 0.5).mean().item()) % 1
                 name = colour_name(mean_hue, *level) if share > 0.55 else None
                 found.append(Tint(mean_hue, level, True, name))
             else:
-                gray = (s < 0.15).float().mean().item()
-                name = colour_name(0, 0, v.mean().item()) if gray > 0.8 else None
-                found.append(Tint(peak, (0.5, 0.5), False, name))
+                gray = neutral.float().mean().item()
+                bright = v[neutral].mean().item() if gray > 0.5 else 0.5
+                name = colour_name(0, 0, bright) if gray > 0.8 else None
+                found.append(Tint(-1.0, (0.5, bright), gray > 0.5, name))
     return found
 
 
@@ -97,16 +100,21 @@ def compose(pictures, backgrounds, paints, hue, level):
     target = targets[paints.long()]
     h, s, v = hsv(rgba[:, :3])
     shape = (-1, 1, 1)
-    near = (1.6 - ((h - hue.view(shape) + 0.5) % 1 - 0.5).abs() * 10).clamp(0, 1) * (s * v * 8 - 0.6).clamp(0, 1)
+    hue = hue.view(shape)
+    gray = hue < 0
+    vivid = (1.6 - ((h - hue + 0.5) % 1 - 0.5).abs() * 10).clamp(0, 1) * (s * v * 8 - 0.6).clamp(0, 1)
+    plain = (2.2 - s * 6).clamp(0, 1) * (v * 5 - 1).clamp(0, 1)
+    near = torch.where(gray, plain, vivid)
     wanted = target[:, 0].view(shape)
-    new_h = torch.where(wanted < 0, h, (h - hue.view(shape) + wanted) % 1)
-    new_s = (s * (target[:, 1] / level[:, 0]).view(shape)).clamp(0, 1)
-    # A power keeps black black and highlights light while it moves the region's mean.
-    power = (target[:, 2].clamp(min=0.02).log() / level[:, 1].clamp(0.05, 0.98).log()).clamp(0.1, 8.0)
-    new_v = v.clamp(min=1e-4) ** power.view(shape)
+    new_h = torch.where(wanted < 0, h, torch.where(gray, wanted, (h - hue + wanted) % 1))
+    new_s = torch.where(gray, target[:, 1].view(shape), s * (target[:, 1] / level[:, 0]).view(shape)).clamp(0, 1)
+    # Darkening scales; lightening takes a power, which keeps black black and never leaves [0, 1].
+    ratio = (target[:, 2] / level[:, 1]).view(shape)
+    power = (target[:, 2].clamp(0.02, 0.98).log() / level[:, 1].clamp(0.05, 0.98).log()).clamp(0.25, 1.0).view(shape)
+    new_v = torch.where(ratio < 1, v * ratio, v.clamp(min=1e-4) ** power)
     painted = rgb(new_h, new_s, new_v)
     amount = torch.where(paints.view(shape) > 0, near, 0.0)[:, None]
     colour = rgba[:, :3] + (painted - rgba[:, :3]) * amount
     alpha = rgba[:, 3:]
-    plain = backgrounds.float().view(-1, 3, 1, 1) / 255
-    return (colour * alpha + plain * (1 - alpha)) * 2 - 1
+    behind = backgrounds.float().view(-1, 3, 1, 1) / 255
+    return (colour * alpha + behind * (1 - alpha)) * 2 - 1
