@@ -18,6 +18,7 @@ import schedule
 
 HERE = Path(__file__).parent
 PROMPTS = HERE / "prompts"
+GUIDANCE = 3.0  # classifier-free guidance unless told otherwise
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Pipeline:
         return self.text(tokens, real), real
 
     @torch.no_grad()
-    def latents(self, prompts, seed, steps=20, guidance=4.0):
+    def latents(self, prompts, seed, steps=20, guidance=GUIDANCE):
         """Standardized latents for `prompts`; noise is drawn on the CPU so that devices agree."""
         device = self.mean.device
         config = self.denoiser.config
@@ -155,6 +156,14 @@ def all_measures(pipeline, bank, keys, out, guidances, label):
     return report
 
 
+def against_float(quantized, trained, count=20):
+    """PSNR, picture by picture, between both pipelines' pictures for the first name prompts."""
+    texts = [p for _, p in read("names.txt")[:count]]
+    a, b = (torch.from_numpy(p.decode(p.latents(texts, 0))).float() / 127.5 - 1 for p in (quantized, trained))
+    values = sorted(psnr(a, b).tolist())
+    return {"median": values[len(values) // 2], "worst": values[0], "of": len(values)}
+
+
 def write_prompts(concepts):
     """The fixed prompts, drawn once from the concepts; refuses to change files that exist."""
     import random
@@ -185,8 +194,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pictures", type=Path, required=True, help="data.py's .npz")
     parser.add_argument("--gguf", type=Path)
+    parser.add_argument("--weights", type=Path, help="train.py's folder: also compare the GGUF's pictures with its")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--guidance", type=float, nargs="+", default=[4.0])
+    parser.add_argument("--guidance", type=float, nargs="+", default=[GUIDANCE])
     parser.add_argument("--write-prompts", action="store_true")
     a = parser.parse_args()
     pixels, styles, keys, concepts = data.load(a.pictures)
@@ -199,6 +209,8 @@ if __name__ == "__main__":
     bank = export.bank(pipeline, pixels)
     a.out.mkdir(parents=True, exist_ok=True)
     report = all_measures(pipeline, bank, keys, a.out, a.guidance, "gguf")
+    if a.weights:
+        report["psnr_against_float"] = against_float(pipeline, export.pipeline(*export.load(a.weights)))
     report["ordinary_verbatim_in_training"] = overlap(concepts)
     (a.out / "measures.json").write_text(json.dumps(report, indent=1))
     print(json.dumps(report, indent=1))

@@ -18,7 +18,7 @@ START = time.time()
 import numpy as np
 import sentencepiece
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import autoencoder
 import captions
@@ -84,15 +84,15 @@ def rate_at(fraction, peak, warm=0.02, hold=0.5):
     return peak * 0.5 * (1 + math.cos(math.pi * min(1.0, (fraction - hold) / (1 - hold))))
 
 
-def autoencoder_loss(model, parts, noise):
-    """L1, squared error and the L1 of differences between neighbours (edges), plus a bound on latents."""
+def autoencoder_loss(model, parts, noise, square=4.0):
+    """L1, squared error (`square` times) and the L1 of differences between neighbours (edges), plus a bound on latents."""
     pictures = compose.compose(*parts).contiguous(memory_format=torch.channels_last)
     z = model.encoder(pictures)
     y = model.decoder(z + noise).float()
     error = y - pictures
     across, down = error[..., 1:] - error[..., :-1], error[..., 1:, :] - error[..., :-1, :]
     bound = torch.relu(z.float().abs() - 2.5).square().mean()
-    return error.abs().mean() + 4 * error.square().mean() + 0.5 * (across.abs().mean() + down.abs().mean()) + bound
+    return error.abs().mean() + square * error.square().mean() + 0.5 * (across.abs().mean() + down.abs().mean()) + bound
 
 
 def denoiser_loss(text, denoiser, clean, noise, t, tokens, table):
@@ -143,6 +143,48 @@ def train_autoencoder(samples, a, device):
         optimizer.zero_grad()
         timer.tick(loss.detach())
     return model.eval(), timer
+
+
+def refine_decoder(samples, a, device, note):
+    """More training for a saved decoder alone: the encoder is frozen, so a denoiser made for its latents stays right.
+
+    Large batches without compilation: a step is long enough here to hide the launches.
+    """
+    model = autoencoder.Autoencoder().to(device).to(memory_format=torch.channels_last)
+    saved = load_file(a.refine)
+    model.load_state_dict({k.removeprefix("vae."): v.float() for k, v in saved.items() if k.startswith("vae.")})
+    model.encoder.requires_grad_(False)
+    note(psnr_before=autoencoder_psnr(model, samples, samples.held))
+    matrices, others = muon.split(model.decoder, ("layers.0.", f"layers.{len(model.decoder.layers) - 1}."))
+    optimizer = muon.Optimizer(matrices, others, decay=0.0)
+    timer, begun = Timer("decoder", a.log_every), clock()
+    while clock() < a.autoencoder_until and timer.steps < a.max_steps:
+        rows = samples.shown[torch.randint(len(samples.shown), (a.autoencoder_batch,), device=device)]
+        noise = torch.randn(a.autoencoder_batch, 4, 16, 16, device=device)
+        noise *= 0.6 * LATENT_NOISE * torch.rand(a.autoencoder_batch, 1, 1, 1, device=device)
+        with autocast(device):
+            loss = autoencoder_loss(model, samples.parts(rows), noise, square=12.0)
+        loss.backward()
+        optimizer.step(rate_at((clock() - begun) / (a.autoencoder_until - begun), a.autoencoder_rate, warm=0.05, hold=0.3))
+        optimizer.zero_grad()
+        timer.tick(loss.detach())
+        if device == "cuda" and timer.steps % 4 == 0:
+            torch.cuda.synchronize()  # else the clock runs ahead of the device
+    save_file({k: v.detach().half().contiguous().cpu() for k, v in model.decoder.state_dict().items()}, a.out / "decoder.safetensors")
+    note(
+        decoder_steps=timer.steps, decoder_log=timer.log, decoder_done_at=clock(),
+        psnr_held_out=autoencoder_psnr(model, samples, samples.held),
+        psnr_some_pictures=autoencoder_psnr(model, samples, torch.arange(0, len(samples.pixels), 37, device=device)),
+    )
+    reconstructions(model, samples, a.out / "autoencoder.png")
+
+
+@torch.no_grad()
+def reconstructions(model, samples, path):
+    """A sheet of twenty held-out pictures above their reconstructions."""
+    x = compose.compose(*samples.plain(samples.held[:20], (255, 255, 255)))
+    both = torch.cat([x, model.decoder(model.encoder(x))]).permute(0, 2, 3, 1)
+    measure.sheet(((both + 1) * 127.5).clamp(0, 255).round().byte().cpu().numpy(), 20, path)
 
 
 @torch.no_grad()
@@ -287,6 +329,7 @@ def main():
     parser.add_argument("--log-every", type=int, default=500)
     parser.add_argument("--guidance", type=float, nargs="+", default=[2.5, 4.0])
     parser.add_argument("--no-compile", dest="compile", action="store_false")
+    parser.add_argument("--refine", type=Path, help="a rest.safetensors: train its decoder on and do nothing else")
     parser.add_argument("--only-compile", action="store_true", help="fill the compiler's cache and stop")
     a = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -296,7 +339,7 @@ def main():
     if a.only_compile:
         compile_ahead(a, device)
         return
-    if a.compile and device == "cuda":
+    if a.compile and device == "cuda" and not a.refine:
         subprocess.Popen([sys.executable, *sys.argv, "--only-compile"])
     a.out.mkdir(parents=True, exist_ok=True)
     sheets = a.out / "sheets"
@@ -310,6 +353,9 @@ def main():
 
     samples = Samples(a.pictures, a.captions, device, a.limit)
     note(pictures=len(samples.pixels), samples=len(samples), loaded_at=clock())
+    if a.refine:
+        refine_decoder(samples, a, device, note)
+        return
 
     model, timer = train_autoencoder(samples, a, device)
     rest = torch.arange(0, len(samples.pixels), 37, device=device)
@@ -317,11 +363,7 @@ def main():
         autoencoder_steps=timer.steps, autoencoder_log=timer.log, autoencoder_done_at=clock(),
         psnr_held_out=autoencoder_psnr(model, samples, samples.held), psnr_some_pictures=autoencoder_psnr(model, samples, rest),
     )
-    with torch.no_grad():
-        x = compose.compose(*samples.plain(samples.held[:20], (255, 255, 255)))
-        both = torch.cat([x, model.decoder(model.encoder(x))]).permute(0, 2, 3, 1)
-        both = ((both + 1) * 127.5).clamp(0, 255).round().byte().cpu().numpy()
-        measure.sheet(both, 20, sheets / "autoencoder.png")
+    reconstructions(model, samples, sheets / "autoencoder.png")
 
     latents, mean, deviation, bank = encode_all(model, samples, a, device)
     note(encoded_at=clock(), encoded=len(latents), latent_mean=mean.tolist(), latent_deviation=deviation.tolist())
@@ -335,7 +377,7 @@ def main():
     for guidance in a.guidance:
         note(**measure.all_measures(pipeline, bank, samples.keys, sheets, [guidance], "float"))
         with tarfile.open(a.out / "sheets.tar", "w") as tar:
-            tar.add(sheets, "sheets")
+            tar.add(sheets.resolve(), "sheets")
     note(done_at=clock())
 
 
