@@ -30,7 +30,6 @@ import pixart
 import schedule
 import t5
 
-HELD_OUT = 96  # pictures that the autoencoder never trains on
 NULL_CAPTIONS = 0.1  # share of captions emptied, for classifier-free guidance
 LATENT_NOISE = 0.14  # the decoder sees noise of 0 to this many units, as a denoiser's errors are
 ENCODE_BATCH = 1024
@@ -54,8 +53,7 @@ class Samples:
         self.hue = torch.from_numpy(file["hue"]).to(device)
         self.level = torch.from_numpy(file["level"]).to(device)
         self.tokenizer = file["tokenizer"].tobytes()
-        held = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(7))[:HELD_OUT]
-        self.held = held.to(device)
+        self.held = measure.held_out(len(pixels)).to(device)
         shown = torch.ones(len(pixels), dtype=torch.bool, device=device)
         shown[self.held] = False
         self.shown = shown[self.picture].nonzero().squeeze(1)
@@ -191,7 +189,7 @@ def reconstructions(model, samples, path):
 def autoencoder_psnr(model, samples, pictures):
     """Mean of per-picture PSNR over three backgrounds, in float32."""
     values = []
-    for colour in ((255, 255, 255), (60, 110, 220), (18, 18, 18)):
+    for colour in measure.PSNR_BACKGROUNDS:
         for part in pictures.split(64):
             x = compose.compose(*samples.plain(part, colour))
             values.append(measure.psnr(model.decoder(model.encoder(x)), x))
