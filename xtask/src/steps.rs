@@ -15,6 +15,9 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
+/// The most characters of a note in the table.
+const BRIEF: usize = 90;
+
 struct Row {
     name: String,
     result: &'static str,
@@ -80,8 +83,8 @@ impl Steps {
         table.load_style(NOTHING);
         table.set_header(["step", "result", "seconds", ""]);
         for row in &self.rows {
-            let first = row.note.lines().next().unwrap_or_default();
-            table.add_row([&row.name, row.result, &format!("{:.1}", row.seconds), first]);
+            let first = brief(&row.note);
+            table.add_row([&row.name, row.result, &format!("{:.1}", row.seconds), &first]);
         }
         if let Some(column) = table.column_mut(2) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -106,9 +109,27 @@ impl Steps {
     }
 }
 
+/// As much of a note as fits beside the other columns; the whole was printed with its step.
+fn brief(note: &str) -> String {
+    let first = note.lines().next().unwrap_or_default();
+    if first.chars().count() <= BRIEF {
+        return first.into();
+    }
+    first.chars().take(BRIEF - 1).chain(['…']).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_notes_are_cut_and_short_ones_stay() {
+        assert_eq!(brief("short\nrest"), "short");
+        assert_eq!(brief(&"ä".repeat(90)).chars().count(), 90);
+        assert!(
+            brief(&"ä".repeat(91)).ends_with("ä…") && brief(&"ä".repeat(91)).chars().count() == 90
+        );
+    }
 
     #[test]
     fn one_failed_step_fails_the_task_and_the_rest_still_runs() {

@@ -43,7 +43,8 @@ pub(super) fn link(
     command.args(["-Clinker-flavor=ld64.lld", "-Cstrip=none"]);
     // Keep every function of ours: what nothing exports yet must find its symbols too.
     command.arg("-Clink-dead-code=yes");
-    command.arg(format!("-Clink-args=-install_name {install_name}"));
+    // Every unknown symbol is named, not the first twenty.
+    command.arg(format!("-Clink-args=-install_name {install_name} --error-limit=0"));
     compiler.drive(&mut command, &outputs);
     command
         .env("SDKROOT", &sdk)
