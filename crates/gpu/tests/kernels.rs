@@ -42,6 +42,19 @@ fn every_test_kernel_translates_to_spirv_and_msl() {
     }
 }
 
+/// naga's Metal back end panics on this cast; it must be an error here.
+#[test]
+fn a_cast_that_metal_lacks_is_refused() {
+    let wgsl = "enable wgpu_int16;\n\
+        @group(0) @binding(0) var<storage, read> a: array<f32>;\n\
+        @group(0) @binding(1) var<storage, read_write> out: array<u16>;\n\
+        @compute @workgroup_size(1) fn main() { out[0] = u16(a[0]); }\n";
+    let parsed = parse(&source(wgsl), &[]).unwrap();
+    let error = msl(&source(wgsl), &parsed).unwrap_err().to_string();
+    assert!(error.contains("16-bit"), "{error}");
+    spirv(&source(wgsl), &parsed).unwrap();
+}
+
 /// The outside judge of SPIR-V. Skipped where it is not installed, unless the environment promises
 /// it (`TINTYPE_TEST_SPIRV_VAL=required`).
 #[test]

@@ -14,8 +14,9 @@ use crate::setup::{Vulkan, spirv_val};
 use crate::steps::Steps;
 use crate::workspace::Workspace;
 
-/// The nextest profile of `.config/nextest.toml` that this task uses.
+/// The nextest profiles of `.config/nextest.toml`: for the first pass, and under the validation layer.
 const PROFILE: &str = "xtask";
+pub(super) const VALIDATED: &str = "validated";
 
 /// Which tests, and the environment promised to them.
 pub(super) struct Suite<'a> {
@@ -23,6 +24,8 @@ pub(super) struct Suite<'a> {
     /// Packages; empty for all.
     packages: Vec<String>,
     environment: Vec<(&'static str, String)>,
+    /// The nextest profile to run under.
+    pub(super) profile: &'static str,
     /// Kernels compiled in this run; gone with it, so that no run leans on an earlier one.
     _cache: TempDir,
 }
@@ -48,7 +51,7 @@ impl<'a> Suite<'a> {
         for (name, _) in promises.iter().filter(|(_, there)| *there) {
             environment.push((name, "required".into()));
         }
-        Ok(Suite { workspace, packages, environment, _cache: cache })
+        Ok(Suite { workspace, packages, environment, profile: PROFILE, _cache: cache })
     }
 
     /// Adds a variable that the tests see.
@@ -113,13 +116,13 @@ impl Runner {
 
     fn nextest(&self, suite: &Suite<'_>, steps: &mut Steps) -> Result<Heard> {
         let report: PathBuf =
-            suite.workspace.target.join("nextest").join(PROFILE).join("junit.xml");
+            suite.workspace.target.join("nextest").join(suite.profile).join("junit.xml");
         // An old report must not speak for this run.
         if report.exists() {
             std::fs::remove_file(&report).with_context(|| format!("{}", report.display()))?;
         }
         let mut command =
-            suite.command(&["nextest", "run", "--profile", PROFILE, "--no-fail-fast"]);
+            suite.command(&["nextest", "run", "--profile", suite.profile, "--no-fail-fast"]);
         let heard = hear(&mut command)?;
         // No report: nothing was built, which is the error that `judge` tells.
         match std::fs::read_to_string(&report) {

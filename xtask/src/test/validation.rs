@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::runner::{Runner, Suite};
+use super::runner::{Runner, Suite, VALIDATED};
 use crate::setup::Vulkan;
 use crate::steps::{Outcome, Steps};
 
@@ -47,6 +47,7 @@ pub(super) fn run(
     ] {
         suite.set(name, value);
     }
+    suite.profile = VALIDATED;
     let count = runner.run(&suite, steps)?;
     silent(&log)?;
     Ok(Outcome::Passed(format!("{count}; the layer reports nothing")))

@@ -62,6 +62,11 @@ pub struct CoopMatrix(pub u32);
 /// Metal source: storage buffer `n` at `[[buffer(n)]]`, then immediates, then the sizes of runtime
 /// arrays (when the kernel asks for `arrayLength`). Returns the text and the entry point's name.
 pub fn msl(source: &KernelSource, parsed: &Parsed) -> Result<(String, String)> {
+    if casts_float_to_16_bit_integer(parsed) {
+        let reason = "MSL: a float is converted to a 16-bit integer, which naga does not write; \
+                      convert through u32 or i32";
+        return Err(bad(source, reason.into()));
+    }
     let reflection = Reflection::of(source, parsed)?;
     let slots = reflection.slots.len() as u8;
     let mut resources = naga_msl::EntryPointResources {
@@ -102,6 +107,23 @@ pub fn msl(source: &KernelSource, parsed: &Parsed) -> Result<(String, String)> {
         .ok_or_else(|| bad(source, "MSL: no entry point was written".into()))?
         .map_err(|error| bad(source, format!("MSL: {error}")))?;
     Ok((text, entry))
+}
+
+/// Whether some expression converts a float to `i16` or `u16`: naga's Metal back end panics on it.
+fn casts_float_to_16_bit_integer(parsed: &Parsed) -> bool {
+    use naga::{Expression, ScalarKind};
+    let Parsed { module, info } = parsed;
+    let functions = module.functions.iter().map(|(handle, function)| (function, &info[handle]));
+    let entries = module.entry_points.iter().enumerate();
+    let entries = entries.map(|(at, entry)| (&entry.function, info.get_entry_point(at)));
+    functions.chain(entries).any(|(function, types)| {
+        function.expressions.iter().any(|(_, expression)| {
+            let Expression::As { expr, kind, convert: Some(2) } = *expression else { return false };
+            let from = types[expr].ty.inner_with(&module.types).scalar();
+            matches!(kind, ScalarKind::Sint | ScalarKind::Uint)
+                && from.is_some_and(|from| from.kind == ScalarKind::Float)
+        })
+    })
 }
 
 fn bad(source: &KernelSource, reason: String) -> Error {
