@@ -37,5 +37,4 @@ pub const OPERATIONS: &[Operation] = &[
     matmul::OPERATION,
     quant_matvec::OPERATION,
     reduce::OPERATION,
-    matmul::OPERATION,
 ];
