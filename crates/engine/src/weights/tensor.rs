@@ -38,6 +38,32 @@ pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
     Some(if shape.contains(&0) { 0 } else { product })
 }
 
+/// Adds up; what no machine holds stays at the largest number.
+pub(crate) fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
+    values.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Whether values of a type stand for real numbers, and may be stored in another such type.
+pub(crate) fn is_float(dtype: DType) -> bool {
+    let floats = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2];
+    dtype.is_quantized() || floats.contains(&dtype)
+}
+
+/// Bytes `start..end` of a file, claimed by the thing of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) owner: usize,
+}
+
+/// Sorts spans by their place; the first two neighbours that share bytes, if any do.
+pub(crate) fn sort_and_find_overlap(spans: &mut [Span]) -> Option<(Span, Span)> {
+    spans.sort_unstable();
+    let neighbours = spans.windows(2).map(|pair| (pair[0], pair[1]));
+    neighbours.into_iter().find(|(first, second)| second.start < first.end)
+}
+
 /// Bytes that a shape of a type takes, or why it cannot be.
 pub(crate) fn bytes_of(dtype: DType, shape: &[u64]) -> Result<u64, Reason> {
     if shape.len() > DIMENSION_LIMIT {

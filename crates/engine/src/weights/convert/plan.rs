@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use super::super::error::{Reason, Result, WeightError};
-use super::super::tensor::{Tensor, bytes_of};
+use super::super::tensor::{Tensor, bytes_of, is_float};
 use super::super::{Weights, gguf, safetensors};
 use super::{Recipe, Target};
 use crate::DType;
@@ -40,11 +40,6 @@ pub struct Plan<'w> {
     pub items: Vec<Item<'w>>,
     /// The format.
     pub target: Target,
-}
-
-fn is_float(dtype: DType) -> bool {
-    let floats = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2];
-    dtype.is_quantized() || floats.contains(&dtype)
 }
 
 fn can_hold(target: Target, dtype: DType) -> bool {
