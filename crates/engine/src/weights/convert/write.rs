@@ -17,6 +17,7 @@ use super::super::{Weights, gguf, safetensors};
 use super::plan::{Item, Plan};
 use super::verify::{Check, verify};
 use super::{Recipe, Target, metadata};
+use crate::DType;
 use crate::quant::{self, QuantError};
 
 /// What is being done.
@@ -166,12 +167,16 @@ impl Out<'_> {
     }
 }
 
+/// Blocks that are copied at a time: some 4 MiB.
+pub(super) fn copied_blocks(dtype: DType) -> usize {
+    4 * CHUNK / dtype.block_bytes() as usize
+}
+
 /// Hands the bytes of one item to `put`, in order.
 fn write_item(item: &Item<'_>, put: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let (tensor, dtype) = (item.tensor, item.dtype);
     if item.is_copy() {
-        let bytes = tensor.bytes()?;
-        return bytes.chunks(4 * CHUNK).try_for_each(put);
+        return tensor.for_each_part(copied_blocks(dtype), put);
     }
     let block = dtype.block_elements() as usize;
     // Chunks of the source end on its blocks; rows fill whole blocks of both types, and the

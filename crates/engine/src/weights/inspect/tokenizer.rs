@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::super::Weights;
-use super::super::value::{Array, Value};
+use super::super::array::Array;
+use super::super::value::Value;
 
 /// A tokenizer's outline.
 #[derive(Debug, Serialize)]
