@@ -62,6 +62,20 @@ fn a_file_of_20_gigabytes_is_looked_at_in_under_a_second() {
 }
 
 #[test]
+fn a_tree_of_very_many_tensors_is_cut_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let entry = |n: u32| format!(r#""t{n}":{{"dtype":"I8","shape":[0],"data_offsets":[0,0]}}"#);
+    let header = format!("{{{}}}", (0..20_000).map(entry).collect::<Vec<_>>().join(","));
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+    std::fs::write(&path, bytes).unwrap();
+    let path = path.to_str().unwrap();
+    let out = succeed(&["inspect", path]);
+    assert!(out.lines().count() < 1100 && out.contains("…; --tensors lists"), "{out}");
+    assert!(succeed(&["inspect", path, "--tensors"]).lines().count() > 20_000);
+}
+
+#[test]
 fn inspect_json_names_every_tensor_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");

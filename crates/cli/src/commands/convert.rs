@@ -109,6 +109,12 @@ impl Convert {
             size(read)
         );
         text.push_str(&kept(&plan));
+        if let Some(first) = plan.long_names().next() {
+            let (count, first) = (plan.long_names().count(), printable(first, 120));
+            text.push_str(&format!(
+                "\n  {count} names are longer than llama.cpp reads, such as {first}"
+            ));
+        }
         if !report.left_out.is_empty() {
             let keys: Vec<_> = report.left_out.iter().map(|k| printable(k, 80)).collect();
             text.push_str(&format!(

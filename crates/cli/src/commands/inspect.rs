@@ -62,9 +62,17 @@ impl Inspect {
             text.push_str(&all_tensors(&weights));
         } else {
             let mut table = table();
-            lines(&tree(&weights, true), 0, self.depth, &mut table);
+            let whole = lines(&tree(&weights, true), 0, self.depth, &mut table);
+            for column in [1, 2, 3] {
+                if let Some(column) = table.column_mut(column) {
+                    column.set_cell_alignment(CellAlignment::Right);
+                }
+            }
             text.push('\n');
             text.push_str(&indented(&table.trim_fmt()));
+            if !whole {
+                text.push_str("\n …; --tensors lists every tensor");
+            }
         }
         print(&text)
     }
@@ -180,8 +188,15 @@ fn shown(value: &Value, longest: usize) -> String {
     }
 }
 
-fn lines(branches: &[Branch], level: usize, depth: usize, table: &mut Table) {
+/// Most rows of the tree: no real model needs half of them, and a file may have millions.
+const ROWS: usize = 1000;
+
+/// Adds branches to the table, if all of them fit.
+fn lines(branches: &[Branch], level: usize, depth: usize, table: &mut Table) -> bool {
     for branch in branches {
+        if table.row_count() == ROWS {
+            return false;
+        }
         // A word with a single word under it is one line.
         let (mut name, mut branch) = (printable(&branch.name, 120), branch);
         while let ([only], None) = (&branch.branches[..], &branch.tensor) {
@@ -201,15 +216,11 @@ fn lines(branches: &[Branch], level: usize, depth: usize, table: &mut Table) {
             size(bytes),
             what,
         ]);
-        if level + 1 < depth {
-            lines(&branch.branches, level + 1, depth, table);
+        if level + 1 < depth && !lines(&branch.branches, level + 1, depth, table) {
+            return false;
         }
     }
-    for column in [1, 2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    true
 }
 
 fn all_tensors(weights: &Weights) -> String {

@@ -42,6 +42,17 @@ pub struct Plan<'w> {
     pub target: Target,
 }
 
+/// Bytes of a name that ggml keeps, the final zero taken off (`GGML_MAX_NAME`).
+const GGML_NAME: usize = 63;
+
+impl Plan<'_> {
+    /// Names that llama.cpp refuses in a GGUF file, though the file is in order and read here.
+    pub fn long_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.items.iter().map(|item| item.tensor.name());
+        names.filter(|name| self.target == Target::Gguf && name.len() > GGML_NAME)
+    }
+}
+
 fn can_hold(target: Target, dtype: DType) -> bool {
     match target {
         Target::Gguf => gguf::id_of(dtype).is_some(),
