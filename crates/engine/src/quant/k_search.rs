@@ -136,8 +136,8 @@ fn ranged_scale(values: &[f32], top: f32, search: Search) -> (f32, f32) {
         return (0.0, -low);
     }
     let (steps, phases, rounds): (i32, &[f32], usize) = match search {
-        Search::Spanning => (24, &[0.0], 1),
-        Search::Free => (12, &[-0.33, 0.0, 0.33], ROUNDS),
+        Search::Spanning => (12, &[0.0], 1),
+        Search::Free => (4, &[-0.33, 0.0, 0.33], 2),
     };
     let (mut best, mut found) = (f32::INFINITY, (0.0, -low));
     let mut levels = [0; 32];
