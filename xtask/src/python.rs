@@ -145,9 +145,18 @@ fn judge(success: bool, said: &str) -> Result<Installed> {
 
 /// Whether `python3` can make environments; Debian keeps that apart from Python itself.
 pub(crate) fn can_make() -> bool {
+    runs("import venv, ensurepip")
+}
+
+/// Whether the packages have a version for this `python3`.
+pub(crate) fn is_new_enough() -> bool {
+    runs("import sys; sys.exit(sys.version_info < (3, 10))")
+}
+
+fn runs(line: &str) -> bool {
     let mut python = Command::new("python3");
     find("python3").is_some()
-        && python.args(["-c", "import venv, ensurepip"]).output().is_ok_and(|o| o.status.success())
+        && python.args(["-c", line]).output().is_ok_and(|out| out.status.success())
 }
 
 #[cfg(test)]

@@ -72,6 +72,9 @@ fn python(install: bool) -> Result<Result<PathBuf, String>> {
     if !python::can_make() {
         return Ok(Err("no Python with venv".into()));
     }
+    if !python::is_new_enough() {
+        return Ok(Err("Python is older than 3.10".into()));
+    }
     Ok(match Environment::make(Kind::Small)? {
         Made::Whole(environment) => Ok(environment.python),
         Made::Unreachable(why) => Err(why),
