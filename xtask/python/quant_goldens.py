@@ -36,10 +36,32 @@ def random_bytes(seed: int, count: int):
     return (generator(seed, count) >> 8).astype(np.uint8)
 
 
+def uniform(seed: int, count: int):
+    return (generator(seed, count).astype(np.float32) - np.float32(32768)) / np.float32(32768)
+
+
 def random_values(count: int):
     """Cubed uniform values: many small, few large, as weights are."""
-    uniform = (generator(5, count).astype(np.float32) - np.float32(32768)) / np.float32(32768)
-    return uniform * uniform * uniform
+    values = uniform(5, count)
+    return values * values * values
+
+
+def bell(count: int):
+    """Sums of four uniform values: nearly normal."""
+    four = uniform(6, 4 * count).reshape(count, 4)
+    return ((four[:, 0] + four[:, 1]) + four[:, 2]) + four[:, 3]
+
+
+def outliers(count: int):
+    """The same, with one value of 500 being 32 times larger."""
+    values = bell(count) * np.float32(0.05)
+    values[generator(7, count) < 131] *= np.float32(32)
+    return values
+
+
+def shifted(count: int):
+    """Nearly normal values about one that is not zero."""
+    return bell(count) * np.float32(0.05) + np.float32(0.125)
 
 
 def fnv(data: bytes) -> int:
@@ -74,15 +96,18 @@ def main() -> None:
         return
     library = ctypes.CDLL(sys.argv[1], mode=os.RTLD_LAZY)
     pointer = lambda array: array.ctypes.data_as(ctypes.c_void_p)
-    values = np.ascontiguousarray(random_values(65536))
-    for kind in K_TYPES:
-        block, size = gguf.GGML_QUANT_SIZES[kind]
-        out = np.zeros(values.size // block * size, dtype=np.uint8)
-        name = f"quantize_row_{kind.name[0].lower()}{kind.name[1:]}_ref"
-        getattr(library, name)(pointer(values), pointer(out), ctypes.c_int64(values.size))
-        back = quants.dequantize(out, kind).astype(np.float64)
-        error = np.linalg.norm(back - values) / np.linalg.norm(values.astype(np.float64))
-        print(f"    (DType::{rust(kind)}, {error:.9}),")
+    for spread in (random_values, bell, outliers, shifted):
+        values = np.ascontiguousarray(spread(65536))
+        errors = []
+        for kind in K_TYPES:
+            block, size = gguf.GGML_QUANT_SIZES[kind]
+            out = np.zeros(values.size // block * size, dtype=np.uint8)
+            name = f"quantize_row_{kind.name[0].lower()}{kind.name[1:]}_ref"
+            getattr(library, name)(pointer(values), pointer(out), ctypes.c_int64(values.size))
+            back = quants.dequantize(out, kind).astype(np.float64)
+            error = np.linalg.norm(back - values) / np.linalg.norm(values.astype(np.float64))
+            errors.append(f"{error:.9}")
+        print(f"    ({spread.__name__}, [{', '.join(errors)}]),")
 
 
 main()

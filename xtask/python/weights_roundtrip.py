@@ -4,7 +4,8 @@
   weights_roundtrip.py check DIR   read what the Rust side wrote and compare
   weights_roundtrip.py digest FILE a GGUF file's tensors, dequantized: the sha256 of each
 
-Run by crates/engine/tests/python.rs; `cargo xtask python` makes the environment.
+Run by crates/engine/tests/python.rs; `cargo xtask python` makes the environment. What
+torch.save writes is in torch_files.py.
 A tensor NAME of FILE is dumped to FILE.d/NAME as little-endian single precision.
 """
 
@@ -17,6 +18,8 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as T
 from gguf import quants
+from safetensors import TensorSpec, deserialize, safe_open, serialize_file
+from safetensors.numpy import load_file, save_file
 
 CODED = [T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K, T.IQ2_XXS,
          T.IQ2_XS, T.IQ2_S, T.IQ3_XXS, T.IQ3_S, T.IQ1_S, T.IQ1_M, T.IQ4_NL, T.IQ4_XS, T.TQ1_0,
@@ -41,96 +44,99 @@ def weights(shape, seed: int):
 
 def make_gguf(where: pathlib.Path) -> None:
     rng = np.random.default_rng(7)
-    for version_note, file in (("every type", where / "types.gguf"),):
-        writer = gguf.GGUFWriter(file, "llama")
-        writer.add_name(version_note)
-        writer.add_uint8("t.u8", 200)
-        writer.add_int8("t.i8", -5)
-        writer.add_uint16("t.u16", 60000)
-        writer.add_int16("t.i16", -30000)
-        writer.add_uint32("t.u32", 4_000_000_000)
-        writer.add_int32("t.i32", -2_000_000_000)
-        writer.add_uint64("t.u64", 2**63)
-        writer.add_int64("t.i64", -(2**62))
-        writer.add_float32("t.f32", 0.25)
-        writer.add_float64("t.f64", 1e300)
-        writer.add_bool("t.bool", True)
-        writer.add_array("t.strings", ["a", "ü", ""])
-        writer.add_array("t.numbers", [1, -2, 3])
-        folder = where / (file.name + ".d")
-        for kind in CODED:
-            block, size = gguf.GGML_QUANT_SIZES[kind]
-            # Random bytes reach every bit pattern, infinite and undefined scales too.
-            data = rng.integers(0, 256, (3, 2048 // block * size), dtype=np.uint8)
-            writer.add_tensor(kind.name, data, raw_dtype=kind)
-            with np.errstate(all="ignore"):
-                dump(folder, kind.name, quants.dequantize(data, kind))
-        half = rng.integers(0, 2**16, (4, 64), dtype=np.uint16)
-        writer.add_tensor("bf16", half.view(np.uint8), raw_dtype=T.BF16)
-        dump(folder, "bf16", quants.dequantize(half.view(np.uint8), T.BF16))
-        for name, kind in PLAIN.items():
-            data = (rng.standard_normal((2, 3, 5)) * 100).astype(kind)
-            writer.add_tensor(name, data)
-            dump(folder, name, data)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+    file = where / "types.gguf"
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_name("every type")
+    writer.add_uint8("t.u8", 200)
+    writer.add_int8("t.i8", -5)
+    writer.add_uint16("t.u16", 60000)
+    writer.add_int16("t.i16", -30000)
+    writer.add_uint32("t.u32", 4_000_000_000)
+    writer.add_int32("t.i32", -2_000_000_000)
+    writer.add_uint64("t.u64", 2**63)
+    writer.add_int64("t.i64", -(2**62))
+    writer.add_float32("t.f32", 0.25)
+    writer.add_float64("t.f64", 1e300)
+    writer.add_bool("t.bool", True)
+    writer.add_array("t.strings", ["a", "ü", ""])
+    writer.add_array("t.numbers", [1, -2, 3])
+    folder = where / (file.name + ".d")
+    for kind in CODED:
+        block, size = gguf.GGML_QUANT_SIZES[kind]
+        # Random bytes reach every bit pattern, infinite and undefined scales too.
+        data = rng.integers(0, 256, (3, 2048 // block * size), dtype=np.uint8)
+        writer.add_tensor(kind.name, data, raw_dtype=kind)
+        with np.errstate(all="ignore"):
+            dump(folder, kind.name, quants.dequantize(data, kind))
+    half = rng.integers(0, 2**16, (4, 64), dtype=np.uint16)
+    writer.add_tensor("bf16", half.view(np.uint8), raw_dtype=T.BF16)
+    dump(folder, "bf16", quants.dequantize(half.view(np.uint8), T.BF16))
+    for name, kind in PLAIN.items():
+        data = (rng.standard_normal((2, 3, 5)) * 100).astype(kind)
+        writer.add_tensor(name, data)
+        dump(folder, name, data)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
-def make_torch(where: pathlib.Path) -> None:
-    import torch
-    from safetensors.torch import save_file
+def float8(octets, exponent_bits: int):
+    """8-bit floats by their definition, since numpy has none."""
+    mantissa_bits = 7 - exponent_bits
+    bias = 2 ** (exponent_bits - 1) - 1
+    out = []
+    for octet in octets.ravel().tolist():
+        exponent = octet >> mantissa_bits & (2**exponent_bits - 1)
+        mantissa = (octet & (2**mantissa_bits - 1)) / 2**mantissa_bits
+        value = mantissa * 2.0 ** (1 - bias) if exponent == 0 else (1 + mantissa) * 2.0 ** (exponent - bias)
+        if exponent_bits == 4 and octet & 0x7F == 0x7F:
+            value = np.nan
+        if exponent_bits == 5 and exponent == 31:
+            value = np.inf if mantissa == 0 else np.nan
+        out.append(-value if octet & 0x80 else value)
+    return np.array(out, dtype=np.float32)
 
-    torch.manual_seed(3)
-    base = torch.randn(6, 8)
-    kinds = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16,
-             "bf16": torch.bfloat16, "f8_e4m3": torch.float8_e4m3fn, "f8_e5m2": torch.float8_e5m2,
-             "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16, "u16": torch.uint16,
-             "i32": torch.int32, "u32": torch.uint32, "i64": torch.int64, "u64": torch.uint64,
-             "bool": torch.bool}
-    plain = {name: (base.abs() * 20).to(kind) for name, kind in kinds.items()}
-    plain["scalar"] = torch.tensor(2.5)
-    plain["empty"] = torch.zeros(0, 4)
-    # Every 8-bit float there is.
-    octets = torch.arange(256, dtype=torch.uint8)
-    plain["all.e4m3"] = octets.clone().view(torch.float8_e4m3fn)
-    plain["all.e5m2"] = octets.clone().view(torch.float8_e5m2)
-    save_file(plain, where / "plain.safetensors", metadata={"format": "pt", "note": "ä \" \\"})
 
-    shared = torch.randn(4, 4)
-    odd = dict(plain)
-    odd["transposed"] = torch.randn(3, 5).t()
-    odd["window"] = torch.randn(8, 8)[2:6, 1:4]
-    odd["tied.a"] = shared
-    odd["tied.b"] = shared
-    odd["parameter"] = torch.nn.Parameter(torch.randn(3))
-    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
-    state = model.state_dict()
-    for file, zipped in (("new.pt", True), ("old.ckpt", False)):
-        nested = {"epoch": 3, "state_dict": {**odd, **state}, "lr": 1e-3, "args": ("x", None)}
-        torch.save(nested, where / file, _use_new_zipfile_serialization=zipped)
-        torch.save(plain["f32"], where / ("one_" + file), _use_new_zipfile_serialization=zipped)
-        for name, tensor in nested["state_dict"].items():
-            dump(where / (file + ".d"), name, tensor.detach().to(torch.float32).numpy())
-    for name, tensor in plain.items():
-        dump(where / "plain.safetensors.d", name, tensor.to(torch.float32).numpy())
-    for protocol in (3, 4, 5):
-        torch.save({"w": base}, where / f"protocol{protocol}.pt", pickle_protocol=protocol)
+def make_safetensors(where: pathlib.Path) -> None:
+    """Every type of the format that is read, the ones that numpy lacks as bytes."""
+    rng = np.random.default_rng(11)
+    octets = np.arange(256, dtype=np.uint8)
+    half = rng.integers(0, 2**16, (4, 64), dtype=np.uint16)
+    tensors, folder = {}, where / "plain.safetensors.d"
 
-    class Evil:
-        def __reduce__(self):
-            import os
+    alive = []  # The serializer is given addresses, so the bytes must outlive it.
 
-            return os.system, ("touch " + str(where / "EXECUTED"),)
+    def add(name, kind, data, values):
+        data = np.ascontiguousarray(data).reshape(data.shape)
+        alive.append(data)
+        address = data.ctypes.data
+        tensors[name] = TensorSpec(
+            dtype=kind, shape=list(data.shape), data_ptr=address, data_len=data.nbytes)
+        dump(folder, name, values)
 
-    torch.save({"w": base, "x": Evil()}, where / "evil.pt")
-    torch.save({"w": base, "x": Evil()}, where / "evil.ckpt", _use_new_zipfile_serialization=False)
+    for kind in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+                 "float32", "float64"):
+        data = (rng.random((2, 3, 5)) * 100).astype(kind)
+        add(kind, kind, data, data)
+    flags = rng.integers(0, 2, (3, 7), dtype=np.uint8)
+    add("bool", "bool", flags, flags)
+    add("bfloat16", "bfloat16", half, (half.astype(np.uint32) << 16).view(np.float32))
+    add("float8_e4m3", "float8_e4m3fn", octets, float8(octets, 4))
+    add("float8_e5m2", "float8_e5m2", octets, float8(octets, 5))
+    add("scalar", "float32", np.float32(2.5).reshape(()), np.float32(2.5))
+    add("empty", "float32", np.zeros((0, 4), np.float32), np.zeros(0))
+    serialize_file(tensors, where / "plain.safetensors", {"format": "pt", "note": "ä \" \\"})
+
+
+def make_types(where: pathlib.Path) -> None:
+    """Every type that the format has: its name, number, values a block and bytes a block."""
+    sizes = gguf.GGML_QUANT_SIZES
+    types = [(kind.name, kind.value, *map(int, sizes[kind])) for kind in T]
+    (where / "types.json").write_text(json.dumps(types))
 
 
 def make_sources(where: pathlib.Path) -> None:
-    from safetensors.numpy import save_file
-
     tensors = {f"blk.{n}.w.weight": weights((64, 512), n) for n in range(3)}
     tensors["norm.weight"] = weights((512,), 9)
     save_file(tensors, where / "source.safetensors")
@@ -147,10 +153,6 @@ def error(new, old) -> float:
 
 
 def check(where: pathlib.Path) -> None:
-    import torch
-    from safetensors.numpy import load_file
-    from safetensors.torch import load_file as load_torch
-
     source = load_file(where / "source.safetensors")
     report = {}
     for kind in EXACT + [T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K, T.F32]:
@@ -179,16 +181,15 @@ def check(where: pathlib.Path) -> None:
     for key, field in a.fields.items():
         if not key.startswith("GGUF."):
             assert b.fields[key].contents() == field.contents(), key
-    # torch → Rust → safetensors → torch.
-    want = torch.load(where / "new.pt", weights_only=True)["state_dict"]
-    for file in ("rust_new.safetensors", "rust_old.safetensors", "rust_plain.safetensors"):
-        got = load_torch(where / file)
-        expected = load_torch(where / "plain.safetensors") if "plain" in file else want
-        assert set(got) == set(expected), set(got) ^ set(expected)
-        for name, tensor in expected.items():
-            assert got[name].dtype == tensor.dtype and got[name].shape == tensor.shape, name
-            flat = lambda t: t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-            assert flat(got[name]) == flat(tensor), name
+    # safetensors → Rust → safetensors, as its own package reads both.
+    files = [where / "plain.safetensors", where / "rust_plain.safetensors"]
+    old, new = [dict(deserialize(file.read_bytes())) for file in files]
+    assert set(old) == set(new), set(old) ^ set(new)
+    for name, tensor in old.items():
+        for key in ("dtype", "shape", "data"):
+            assert new[name][key] == tensor[key], (name, key)
+    notes = [safe_open(file, "numpy").metadata() for file in files]
+    assert notes[0] == notes[1], notes
     print(json.dumps(report))
 
 
@@ -206,7 +207,8 @@ if __name__ == "__main__":
     paths = [pathlib.Path(path) for path in paths]
     if task == "make":
         make_gguf(*paths)
-        make_torch(*paths)
+        make_safetensors(*paths)
+        make_types(*paths)
         make_sources(*paths)
     elif task == "check":
         check(*paths)

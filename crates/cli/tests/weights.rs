@@ -62,6 +62,20 @@ fn a_file_of_20_gigabytes_is_looked_at_in_under_a_second() {
 }
 
 #[test]
+fn a_tree_of_very_many_tensors_is_cut_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let entry = |n: u32| format!(r#""t{n}":{{"dtype":"I8","shape":[0],"data_offsets":[0,0]}}"#);
+    let header = format!("{{{}}}", (0..20_000).map(entry).collect::<Vec<_>>().join(","));
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+    std::fs::write(&path, bytes).unwrap();
+    let path = path.to_str().unwrap();
+    let out = succeed(&["inspect", path]);
+    assert!(out.lines().count() < 1100 && out.contains("…; --tensors lists"), "{out}");
+    assert!(succeed(&["inspect", path, "--tensors"]).lines().count() > 20_000);
+}
+
+#[test]
 fn inspect_json_names_every_tensor_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("m.safetensors");
@@ -135,4 +149,99 @@ fn names_from_a_file_do_not_steer_the_terminal() {
         let out = succeed(&[&["inspect", path.to_str().unwrap()][..], extra].concat());
         assert!(out.contains("evil") && !out.contains('\u{1b}'), "{out:?}");
     }
+}
+
+/// Names in a folder, hidden ones too.
+fn files(folder: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[cfg(unix)]
+#[test]
+fn a_convert_that_is_stopped_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("large.safetensors"), folder.path().join("m.gguf"));
+    // Hundreds of gigabytes, so that it cannot be done before it is stopped.
+    sparse(&from, 400, 65_536);
+    for signal in ["INT", "TERM"] {
+        let child = Command::new(env!("CARGO_BIN_EXE_tintype"))
+            .args(["convert", from.to_str().unwrap(), to.to_str().unwrap(), "--type", "q4_0"])
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let start = Instant::now();
+        while files(folder.path()).len() == 1 {
+            assert!(start.elapsed() < Duration::from_secs(60), "nothing is written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let names = files(folder.path());
+        assert!(names[0].starts_with(".m.gguf") && names[0].ends_with(".part"), "{names:?}");
+        let asked = Instant::now();
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        let out = child.wait_with_output().unwrap();
+        println!("SIG{signal}: ended after {:?}", asked.elapsed());
+        assert_eq!(out.status.code(), Some(130), "{out:?}");
+        assert_eq!(text(&out.stderr), "stopped; nothing was written\n");
+        assert_eq!(files(folder.path()), ["large.safetensors"]);
+    }
+}
+
+/// A limit on file sizes fails a write in the middle, as a full disk does.
+#[cfg(unix)]
+#[test]
+fn a_write_that_fails_in_the_middle_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("m.safetensors"), folder.path().join("m.gguf"));
+    sparse(&from, 4, 1024);
+    std::fs::write(&to, "the old file").unwrap();
+    let script = "trap '' XFSZ; ulimit -f 64; exec \"$@\"";
+    let out = Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_tintype"), "convert", "--force"])
+        .args([&from, &to])
+        .output()
+        .unwrap();
+    let message = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{message}");
+    assert!(message.contains("m.gguf: File too large"), "{message}");
+    assert_eq!(message.matches("File too large").count(), 1, "{message}");
+    assert_eq!(files(folder.path()), ["m.gguf", "m.safetensors"]);
+    assert_eq!(std::fs::read_to_string(&to).unwrap(), "the old file");
+}
+
+#[test]
+fn places_that_cannot_be_written_are_named_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    sparse(Path::new(&at("m.safetensors")), 40, 32_768);
+    std::fs::create_dir(at("folder.gguf")).unwrap();
+    let start = Instant::now();
+    for (to, words) in [
+        (at("folder.gguf"), "folder.gguf: not a regular file"),
+        (at("missing/m.gguf"), "missing: No such file or directory"),
+        (at("m.safetensors/m.gguf"), "m.safetensors: Not a directory"),
+    ] {
+        let out = tintype(&["convert", &at("m.safetensors"), &to, "--force"]);
+        assert!(text(&out.stderr).contains(words), "{}", text(&out.stderr));
+        assert!(!text(&out.stderr).contains(".part"), "{}", text(&out.stderr));
+        assert_eq!(out.status.code(), Some(1));
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "20 GB were read first");
+}
+
+#[test]
+fn a_file_may_be_converted_onto_itself_only_by_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    sparse(&path, 2, 8);
+    let before = std::fs::read(&path).unwrap();
+    let path = path.to_str().unwrap();
+    assert!(!tintype(&["convert", path, path, "--type", "f32"]).status.success());
+    assert_eq!(std::fs::read(path).unwrap(), before);
+    succeed(&["convert", path, path, "--type", "f32", "--verify", "--force"]);
+    assert!(succeed(&["inspect", path]).contains("F32      100.0 %"));
+    assert_eq!(files(folder.path()), ["m.safetensors"]);
 }

@@ -88,6 +88,18 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
+fn names_that_llama_cpp_refuses_are_told() {
+    let (fits, long) = ("n".repeat(63), "n".repeat(64));
+    let weights = open("names", ramps(&[(&fits, &[2]), (&long, &[2])])).unwrap();
+    let names = |target, file: &str| {
+        let plan = plan(&weights, target, &Recipe::default(), Path::new(file)).unwrap();
+        plan.long_names().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Target::Gguf, "x.gguf"), [long]);
+    assert!(names(Target::Safetensors, "x.safetensors").is_empty());
+}
+
+#[test]
 fn every_type_reads_back_within_its_error() {
     let folder = tempfile::tempdir().unwrap();
     let weights = model();

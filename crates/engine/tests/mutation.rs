@@ -79,7 +79,8 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
 }
 
 /// Files that hold as many things in as few bytes as their formats allow.
-fn dense() -> Vec<(&'static str, Vec<u8>)> {
+/// (how they are read, what they hold, the file).
+fn dense() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     const MANY: usize = 50_000;
     let pickle = |opcodes: &[u8]| {
         let mut pickle = b"\x80\x02](".to_vec();
@@ -103,17 +104,29 @@ fn dense() -> Vec<(&'static str, Vec<u8>)> {
     let mut memo = b"\x80\x02N".to_vec();
     (0..MANY as u32).for_each(|n| memo.extend([&b"r"[..], &n.to_le_bytes()].concat()));
     memo.push(b'.');
+    let shards = (0..MANY).map(|n| format!(r#""{n:x}":"a""#)).collect::<Vec<_>>().join(",");
+    let notes = (0..MANY).map(|n| format!(r#""{n:x}":"""#)).collect::<Vec<_>>().join(",");
+    // Inside a pair of brackets that no component has.
+    let json = |value: &str| format!(r#"{{"a":[{}]}}"#, vec![value; MANY].join(",")).into_bytes();
+    let components = (0..MANY).map(|n| format!(r#""_{n:x}":[]"#)).collect::<Vec<_>>().join(",");
     vec![
-        ("lists", pickle(b"]")),
-        ("dictionaries", pickle(b"}")),
-        ("marks and tuples", pickle(b"(t")),
-        ("single items", pickle(b"N\x85")),
-        ("memo slots", common::legacy(&memo, true)),
-        ("GGUF tensors", tensors.bytes()),
-        ("GGUF pairs", pairs.bytes()),
-        ("GGUF texts", texts.bytes()),
-        ("safetensors", common::safetensors(&format!("{{{entries}}}"), &[])),
-        ("archive", common::zip(&archive)),
+        ("file", "lists", pickle(b"]")),
+        ("file", "dictionaries", pickle(b"}")),
+        ("file", "marks and tuples", pickle(b"(t")),
+        ("file", "single items", pickle(b"N\x85")),
+        ("file", "memo slots", common::legacy(&memo, true)),
+        ("file", "GGUF tensors", tensors.bytes()),
+        ("file", "GGUF pairs", pairs.bytes()),
+        ("file", "GGUF texts", texts.bytes()),
+        ("file", "safetensors", common::safetensors(&format!("{{{entries}}}"), &[])),
+        ("file", "notes", common::safetensors(&format!(r#"{{"__metadata__":{{{notes}}}}}"#), &[])),
+        ("file", "archive", common::zip(&archive)),
+        ("index", "shards", format!(r#"{{"weight_map":{{{shards}}}}}"#).into_bytes()),
+        ("model_index", "numbers", json("0")),
+        ("model_index", "arrays", json("[]")),
+        ("model_index", "objects", json("{}")),
+        ("model_index", "texts", json(r#""a""#)),
+        ("model_index", "settings", format!("{{{components}}}").into_bytes()),
     ]
 }
 
@@ -125,10 +138,10 @@ fn no_mutant_panics_loops_or_takes_more_than_the_bound() {
         std::env::var("TINTYPE_MUTANTS").ok().and_then(|v| v.parse().ok()).unwrap_or(40_000);
     // Threads, tables and the like are set up before anything is counted.
     exercise("gguf", &common::Gguf::sample().bytes());
-    for (name, bytes) in dense() {
+    for (kind, name, bytes) in dense() {
         let before = ALLOCATOR.allocated();
         ALLOCATOR.set_limit(before + bound(bytes.len())).unwrap();
-        exercise("file", &bytes);
+        exercise(kind, &bytes);
         ALLOCATOR.set_limit(usize::MAX).unwrap();
         println!("{name}: {} bytes, within {}", bytes.len(), bound(bytes.len()));
     }

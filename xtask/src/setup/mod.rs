@@ -21,7 +21,7 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 6] = [
     Need {
         what: "Vulkan loader",
         package: "libvulkan1",
@@ -45,6 +45,18 @@ const NEEDS: [Need; 4] = [
         package: "spirv-tools",
         used_for: "the outside judge of SPIR-V",
         present: spirv_val,
+    },
+    Need {
+        what: "Python with venv",
+        package: "python3-venv",
+        used_for: "round trips of weight files with Python's own packages",
+        present: crate::python::can_make,
+    },
+    Need {
+        what: "C++ compiler",
+        package: "g++",
+        used_for: "the short run of the fuzzers (libFuzzer is C++)",
+        present: crate::fuzz::compiler_is_there,
     },
 ];
 

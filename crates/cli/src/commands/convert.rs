@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regex::Regex;
@@ -13,9 +13,10 @@ use tintype::DType;
 use tintype::weights::convert::{
     Check, Phase, Plan, Progress, Recipe, Report, Rule, Target, convert, parse_dtype, plan,
 };
-use tintype::weights::{Access, OpenOptions, Weights};
+use tintype::weights::{Access, OpenOptions, Weights, printable};
 
-use crate::show::{plain, print, size};
+use crate::interrupt;
+use crate::show::{print, size};
 
 /// Convert weights to GGUF or safetensors, and quantize them.
 ///
@@ -89,10 +90,10 @@ impl Convert {
         if self.dry_run {
             return print(&dry(&plan, self.json)?);
         }
+        interrupt::watch()?;
         let start = Instant::now();
         let bar = Bar::new(self.json);
-        let report = convert(&weights, &plan, &recipe, &self.to, &mut |p| bar.show(p))
-            .with_context(|| format!("converting {}", self.from.display()));
+        let report = convert(&weights, &plan, &recipe, &self.to, &mut |p| bar.show(p));
         bar.0.finish_and_clear();
         let report = report?;
         let seconds = start.elapsed().as_secs_f64();
@@ -108,8 +109,14 @@ impl Convert {
             size(read)
         );
         text.push_str(&kept(&plan));
+        if let Some(first) = plan.long_names().next() {
+            let (count, first) = (plan.long_names().count(), printable(first, 120));
+            text.push_str(&format!(
+                "\n  {count} names are longer than llama.cpp reads, such as {first}"
+            ));
+        }
         if !report.left_out.is_empty() {
-            let keys: Vec<_> = report.left_out.iter().map(|k| plain(k, 80)).collect();
+            let keys: Vec<_> = report.left_out.iter().map(|k| printable(k, 80)).collect();
             text.push_str(&format!(
                 "\n  left out (arrays too long for safetensors): {}",
                 keys.join(", ")
@@ -133,7 +140,7 @@ fn kept(plan: &Plan<'_>) -> String {
         }
     }
     let line = |(why, number, first): &(&str, usize, &str)| {
-        format!("\n  {number} kept for {why}, such as {}", plain(first, 120))
+        format!("\n  {number} kept for {why}, such as {}", printable(first, 120))
     };
     reasons.iter().map(line).collect()
 }
@@ -158,11 +165,14 @@ fn verified(checks: &[Check]) -> String {
             check.from,
             check.to,
             check.relative_error,
-            plain(&check.tensor, 120)
+            printable(&check.tensor, 120)
         )
     };
     format!("\n  verified{}", worst.iter().map(line).collect::<String>())
 }
+
+const TEMPLATE: &str =
+    "{prefix} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {eta} {msg}";
 
 /// Progress with rate and time left; hidden where nobody watches.
 struct Bar(ProgressBar);
@@ -172,11 +182,9 @@ impl Bar {
         let target =
             if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let template = "{prefix} {wide_bar} {binary_bytes}/{binary_total_bytes} \
-                        {binary_bytes_per_sec} {eta} {msg}";
         // The template is a constant that a test parses.
         bar.set_style(
-            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
         Self(bar)
     }
@@ -192,11 +200,11 @@ impl Bar {
         }
         self.0.set_length(progress.total);
         self.0.set_position(progress.done);
-        let name = plain(progress.tensor, 40);
+        let name = printable(progress.tensor, 40);
         if self.0.message() != name {
             self.0.set_message(name);
         }
-        ControlFlow::Continue(())
+        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -208,7 +216,7 @@ fn dry(plan: &Plan<'_>, as_json: bool) -> anyhow::Result<String> {
     let line = |item: &tintype::weights::convert::Item<'_>| {
         let why = item.kept.map(|why| format!(" (kept: {why})")).unwrap_or_default();
         let (from, to) = (item.tensor.dtype(), item.dtype);
-        format!("{}  {from} → {to}{why}", plain(item.tensor.name(), 200))
+        format!("{}  {from} → {to}{why}", printable(item.tensor.name(), 200))
     };
     Ok(plan.items.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
@@ -247,4 +255,26 @@ fn json(plan: &Plan<'_>, report: &Report, seconds: f64) -> anyhow::Result<String
     let tensors = plan.items.iter().map(|item| json_tensor(item, &report.checks)).collect();
     let json = Json { bytes: report.bytes, seconds, left_out: &report.left_out, tensors };
     Ok(serde_json::to_string_pretty(&json)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_shows_phase_bytes_rate_and_time_left() {
+        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+        let terminal = indicatif::InMemoryTerm::new(4, 120);
+        let bar = Bar::new(true);
+        bar.0.set_draw_target(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        let tensor = "blk.0.attn_q.weight";
+        let progress = Progress { phase: Phase::Writing, tensor, done: 3 << 20, total: 6 << 20 };
+        assert!(bar.show(progress).is_continue());
+        bar.0.tick();
+        let shown = terminal.contents();
+        assert!(shown.starts_with("writing ██"), "{shown}");
+        for part in ["3.00 MiB/6.00 MiB", "iB/s", tensor] {
+            assert!(shown.contains(part), "{shown}\nlacks {part}");
+        }
+    }
 }

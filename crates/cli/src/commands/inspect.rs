@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde::Serialize;
-use tintype::weights::inspect::{Branch, Summary, summarize, tree};
-use tintype::weights::{Access, OpenOptions, Value, Weights};
+use tintype::weights::inspect::{Amount, Branch, Forecast, Summary, forecast, summarize, tree};
+use tintype::weights::{Access, OpenOptions, Value, Weights, printable};
 use tintype_gpu::list;
 
-use crate::show::{count, plain, print, size};
+use crate::show::{count, print, size};
 
 /// Show what a weight file holds, without loading it.
 ///
@@ -50,19 +50,29 @@ impl Inspect {
         let options = OpenOptions { access: Access::Map, variant: self.variant.clone() };
         let weights = Weights::open_with(&self.path, &options)?;
         let summary = summarize(&weights, self.context);
+        let devices = list().devices;
+        let devices = devices.iter().map(|d| forecast(&weights, &summary.memory, d)).collect();
         if self.json {
-            return print(&json(&weights, &summary)?);
+            return print(&json(&weights, &summary, devices)?);
         }
-        let mut text = overview(&summary);
+        let mut text = overview(&summary, &devices);
         text.push_str(&metadata(&weights, self.metadata));
         text.push_str("\n\ntensors");
         if self.tensors {
             text.push_str(&all_tensors(&weights));
         } else {
             let mut table = table();
-            lines(&tree(&weights, true), 0, self.depth, &mut table);
+            let whole = lines(&tree(&weights, true), 0, self.depth, &mut table);
+            for column in [1, 2, 3] {
+                if let Some(column) = table.column_mut(column) {
+                    column.set_cell_alignment(CellAlignment::Right);
+                }
+            }
             text.push('\n');
             text.push_str(&indented(&table.trim_fmt()));
+            if !whole {
+                text.push_str("\n …; --tensors lists every tensor");
+            }
         }
         print(&text)
     }
@@ -78,14 +88,14 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!(" {line}\n")).collect::<String>().trim_end().to_owned()
 }
 
-fn overview(summary: &Summary) -> String {
+fn overview(summary: &Summary, devices: &[Forecast]) -> String {
     let mut table = table();
     let mut row = |name: &str, text: String| {
         table.add_row([name.to_owned(), text]);
     };
     for (at, file) in summary.files.iter().enumerate().take(8) {
         let name = if at == 0 { "file" } else { "" };
-        row(name, format!("{} ({})", plain(&file.path, 400), size(file.bytes)));
+        row(name, format!("{} ({})", printable(&file.path, 400), size(file.bytes)));
     }
     if summary.files.len() > 8 {
         row("", format!("and {} more", summary.files.len() - 8));
@@ -96,7 +106,7 @@ fn overview(summary: &Summary) -> String {
     row(
         "architecture",
         architecture.map_or("unknown".to_owned(), |guess| {
-            format!("{} (by {})", plain(&guess.name, 80), plain(&guess.evidence, 200))
+            format!("{} (by {})", printable(&guess.name, 80), printable(&guess.evidence, 200))
         }),
     );
     row("parameters", format!("{} ({})", count(summary.parameters), summary.parameters));
@@ -108,9 +118,9 @@ fn overview(summary: &Summary) -> String {
         row(name, format!("{text}, {}", size(share.bytes)));
     }
     if let Some(tokenizer) = &summary.tokenizer {
-        let mut text = plain(&tokenizer.model, 80);
+        let mut text = printable(&tokenizer.model, 80);
         if let Some(pre) = &tokenizer.pre {
-            text.push_str(&format!(" ({})", plain(pre, 80)));
+            text.push_str(&format!(" ({})", printable(pre, 80)));
         }
         let amounts = [(tokenizer.tokens, "tokens"), (tokenizer.merges, "merges")];
         for (amount, what) in amounts.iter().filter_map(|(a, w)| a.map(|a| (a, w))) {
@@ -121,8 +131,8 @@ fn overview(summary: &Summary) -> String {
         }
         row("tokenizer", text);
         for special in tokenizer.special.iter().take(16) {
-            let text = special.text.as_deref().map(|t| plain(t, 40)).unwrap_or_default();
-            row("", format!("{} {} {text}", plain(&special.role, 40), special.id));
+            let text = special.text.as_deref().map(|t| printable(t, 40)).unwrap_or_default();
+            row("", format!("{} {} {text}", printable(&special.role, 40), special.id));
         }
     }
     let needs = &summary.memory;
@@ -135,11 +145,17 @@ fn overview(summary: &Summary) -> String {
         text.push_str(&format!(", cache of {} tokens {cache}", context.tokens));
     }
     row("memory", format!("{text}; working memory comes on top"));
-    for device in &list().devices {
-        let (free, total) = (device.memory.free, device.memory.total);
-        let fits = if needs.total_bytes <= free { "fits" } else { "does not fit" };
-        let text = format!("{fits} {} ({} free of {})", device.selector(), size(free), size(total));
-        row("", text);
+    for device in devices {
+        let fits = if device.fits { "fits" } else { "does not fit" };
+        let [needed, free, total] =
+            [device.needed_bytes, device.free_bytes, device.total_bytes].map(size);
+        let at = &device.selector;
+        row("", format!("{at} needs {needed}, {fits} ({free} free of {total})"));
+        if let Some(over) = &device.over_limit {
+            let (tensor, bytes) = (printable(&over.tensor, 80), size(over.bytes));
+            let limit = size(over.limit_bytes);
+            row("", format!("{at} binds {limit} at once, less than {tensor} ({bytes})"));
+        }
     }
     table.trim_fmt()
 }
@@ -149,7 +165,7 @@ fn metadata(weights: &Weights, full: bool) -> String {
     let longest = if full { usize::MAX } else { 80 };
     for (key, value) in weights.metadata() {
         table.add_row([
-            plain(key, 100),
+            printable(key, 100),
             value.value_type().name().to_owned(),
             shown(value, longest),
         ]);
@@ -165,47 +181,52 @@ fn shown(value: &Value, longest: usize) -> String {
         Value::Array(array) if array.len() > 8 && longest != usize::MAX => {
             format!("{} × {}", array.len(), array.element().name())
         }
-        Value::String(text) => plain(text, longest),
-        other => plain(&serde_json::to_string(other).unwrap_or_else(|e| e.to_string()), longest),
+        Value::String(text) => printable(text, longest),
+        other => {
+            printable(&serde_json::to_string(other).unwrap_or_else(|e| e.to_string()), longest)
+        }
     }
 }
 
-fn lines(branches: &[Branch], level: usize, depth: usize, table: &mut Table) {
+/// Most rows of the tree: no real model needs half of them, and a file may have millions.
+const ROWS: usize = 1000;
+
+/// Adds branches to the table, if all of them fit.
+fn lines(branches: &[Branch], level: usize, depth: usize, table: &mut Table) -> bool {
     for branch in branches {
+        if table.row_count() == ROWS {
+            return false;
+        }
         // A word with a single word under it is one line.
-        let (mut name, mut branch) = (plain(&branch.name, 120), branch);
+        let (mut name, mut branch) = (printable(&branch.name, 120), branch);
         while let ([only], None) = (&branch.branches[..], &branch.tensor) {
-            name = format!("{name}.{}", plain(&only.name, 120));
+            name = format!("{name}.{}", printable(&only.name, 120));
             branch = only;
         }
         let what = match &branch.tensor {
             Some(leaf) => format!("{} {:?}", leaf.dtypes.join("/"), leaf.shape),
             None => String::new(),
         };
-        let amount =
-            if branch.tensors == 1 { String::new() } else { format!("×{}", branch.tensors) };
+        let Amount { tensors, parameters, bytes } = branch.amount;
+        let times = if tensors == 1 { String::new() } else { format!("×{tensors}") };
         table.add_row([
             format!("{}{name}", "  ".repeat(level)),
-            amount,
-            count(branch.parameters),
-            size(branch.bytes),
+            times,
+            count(parameters),
+            size(bytes),
             what,
         ]);
-        if level + 1 < depth {
-            lines(&branch.branches, level + 1, depth, table);
+        if level + 1 < depth && !lines(&branch.branches, level + 1, depth, table) {
+            return false;
         }
     }
-    for column in [1, 2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    true
 }
 
 fn all_tensors(weights: &Weights) -> String {
     let mut text = String::new();
     for tensor in weights.tensors() {
-        let (name, offset) = (plain(tensor.name(), 400), tensor.offset());
+        let (name, offset) = (printable(tensor.name(), 400), tensor.offset());
         let scaled = if tensor.scale().is_some() { " scaled" } else { "" };
         text.push_str(&format!(
             "\n  {name}  {}{scaled} {:?}  {} at {offset}",
@@ -220,18 +241,10 @@ fn all_tensors(weights: &Weights) -> String {
 #[derive(Serialize)]
 struct Json<'a> {
     summary: &'a Summary,
-    devices: Vec<JsonDevice>,
+    devices: Vec<Forecast>,
     metadata: serde_json::Map<String, serde_json::Value>,
     tensors: Vec<JsonTensor<'a>>,
     tree: Vec<Branch>,
-}
-
-#[derive(Serialize)]
-struct JsonDevice {
-    selector: String,
-    free_bytes: u64,
-    total_bytes: u64,
-    fits: bool,
 }
 
 #[derive(Serialize)]
@@ -247,7 +260,7 @@ struct JsonTensor<'a> {
     scale: Option<&'a str>,
 }
 
-fn json(weights: &Weights, summary: &Summary) -> anyhow::Result<String> {
+fn json(weights: &Weights, summary: &Summary, devices: Vec<Forecast>) -> anyhow::Result<String> {
     let tensor = |t: &'_ tintype::weights::Tensor| t.source().path().display().to_string();
     let tensors = weights.tensors().iter().map(|t| JsonTensor {
         name: t.name(),
@@ -260,22 +273,11 @@ fn json(weights: &Weights, summary: &Summary) -> anyhow::Result<String> {
         contiguous: t.is_contiguous(),
         scale: t.scale().map(|s| s.tensor.as_str()),
     });
-    let devices = list().devices.into_iter().map(|device| JsonDevice {
-        selector: device.selector(),
-        free_bytes: device.memory.free,
-        total_bytes: device.memory.total,
-        fits: summary.memory.total_bytes <= device.memory.free,
-    });
     let mut metadata = serde_json::Map::new();
     for (key, value) in weights.metadata() {
         metadata.insert(key.clone(), serde_json::to_value(value)?);
     }
-    let json = Json {
-        summary,
-        devices: devices.collect(),
-        metadata,
-        tensors: tensors.collect(),
-        tree: tree(weights, true),
-    };
+    let json =
+        Json { summary, devices, metadata, tensors: tensors.collect(), tree: tree(weights, true) };
     Ok(serde_json::to_string_pretty(&json)?)
 }

@@ -6,6 +6,7 @@ mod encode;
 mod float8;
 mod k_decode;
 mod k_encode;
+mod k_search;
 mod lattice;
 mod legacy;
 mod micro;

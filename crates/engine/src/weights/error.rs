@@ -1,9 +1,10 @@
 //! What can be wrong with a weight file: every error names the file, the tensor if one is at
 //! fault, and the fact. It must not know how the error is shown.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::printable::Printable;
 use crate::DType;
 use crate::quant::QuantError;
 
@@ -31,24 +32,22 @@ impl WeightError {
 }
 
 impl fmt::Display for WeightError {
+    /// One line that cannot steer a terminal or flood it, whatever the file says.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.file.display())?;
+        let mut out = Printable::new(f, MESSAGE_LIMIT);
+        write!(out, "{}: ", self.file.display())?;
         if let Some(tensor) = &self.tensor {
-            write!(f, "tensor {:?}: ", Short(tensor))?;
+            write!(out, "tensor {:?}: ", Short(tensor))?;
         }
-        write!(f, "{}", self.reason)
+        write!(out, "{}", self.reason)
     }
 }
 
-impl std::error::Error for WeightError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.reason {
-            Reason::Io(error) => Some(error),
-            Reason::Quant(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+/// It has no source: the message tells the whole reason, and a chain would tell it twice.
+impl std::error::Error for WeightError {}
+
+/// Longest message, in characters.
+const MESSAGE_LIMIT: usize = 2000;
 
 /// A name from a file, cut so that a hostile one cannot flood a terminal.
 pub(crate) struct Short<'a>(pub(crate) &'a str);
@@ -195,10 +194,10 @@ pub enum Reason {
         /// Compressed, encrypted.
         how: &'static str,
     },
-    /// An index that names a file it may not.
-    #[error("the index names {shard:?}: {why}", shard = Short(.shard))]
+    /// A file that an index names, or that lies in a folder, and that is somewhere else.
+    #[error("{shard:?} is not read: {why}", shard = Short(.shard))]
     ShardPath {
-        /// The name in the index.
+        /// Its name.
         shard: String,
         /// What is wrong with it.
         why: String,

@@ -31,13 +31,12 @@ pub(super) fn open(folder: &Path, options: &OpenOptions) -> Result<Parts> {
                         (model.safetensors, diffusion_pytorch_model.safetensors, …)";
             WeightError::new(folder, Reason::UnknownFormat(what.to_owned()))
         })?;
-        parts.configs = read_config(folder, "")?.into_iter().collect();
+        parts.configs = read_config(folder, folder, "")?.into_iter().collect();
         return Ok(parts);
     }
-    let (text, components) = read_small(&index).and_then(|text| {
-        let components = parse_model_index(&index, &text)?;
-        Ok((text, components))
-    })?;
+    inside(folder, &index, "model_index.json")?;
+    let text = read_small(&index)?;
+    let components = parse_model_index(&index, &text)?;
     let mut all = Parts {
         format: Format::Diffusers,
         version: None,
@@ -53,7 +52,7 @@ pub(super) fn open(folder: &Path, options: &OpenOptions) -> Result<Parts> {
             return Err(WeightError::new(&place, Reason::Malformed { at: 0, what: what.into() }));
         }
         inside(folder, &place, &name)?;
-        all.configs.extend(read_config(&place, &name)?);
+        all.configs.extend(read_config(folder, &place, &name)?);
         // Schedulers, tokenizers and the like have no weights.
         let Some(mut parts) = open_component(folder, &place, options)? else { continue };
         for tensor in &mut parts.tensors {
@@ -81,8 +80,9 @@ fn open_component(root: &Path, place: &Path, options: &OpenOptions) -> Result<Op
                 format!("{stem}.{ending}.index{variant}.json"),
                 format!("{stem}{variant}.{ending}.index.json"),
             ] {
-                let index = place.join(name);
+                let index = place.join(&name);
                 if index.is_file() {
+                    inside(root, &index, &name)?;
                     return open_shards(root, place, &index, options).map(Some);
                 }
             }
@@ -227,11 +227,18 @@ fn inside(root: &Path, path: &Path, name: &str) -> Result<()> {
     Err(refuse(format!("it is a link to {}, outside the folder", target.display())))
 }
 
-fn read_config(folder: &Path, name: &str) -> Result<Option<(String, serde_json::Value)>> {
+/// The configuration of a component, if it has one. What it says goes into converted files, so it
+/// must not be a link to something else on this machine.
+fn read_config(
+    root: &Path,
+    folder: &Path,
+    name: &str,
+) -> Result<Option<(String, serde_json::Value)>> {
     let path = folder.join("config.json");
     if !path.is_file() {
         return Ok(None);
     }
+    inside(root, &path, "config.json")?;
     Ok(Some((name.to_owned(), parse_json(&path, &read_small(&path)?)?)))
 }
 

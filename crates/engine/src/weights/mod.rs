@@ -6,6 +6,7 @@
 //! checked against the bytes that are there before anything is allocated. Nothing recurses
 //! deeper than a fixed limit.
 
+mod array;
 pub mod convert;
 mod cursor;
 mod error;
@@ -14,6 +15,7 @@ mod gguf;
 pub mod inspect;
 mod map;
 mod pairs;
+mod printable;
 mod pytorch;
 mod safetensors;
 mod scale;
@@ -23,12 +25,14 @@ mod value;
 use std::collections::HashMap;
 use std::path::Path;
 
+pub use array::Array;
 pub use error::{Reason, Result, WeightError};
 pub use folder::{parse_index, parse_model_index};
 pub use map::{Access, Source};
+pub use printable::printable;
 pub use scale::Scale;
 pub use tensor::Tensor;
-pub use value::{Array, Value, ValueType};
+pub use value::{Value, ValueType};
 
 /// Where weights came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

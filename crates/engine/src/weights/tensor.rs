@@ -38,6 +38,32 @@ pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
     Some(if shape.contains(&0) { 0 } else { product })
 }
 
+/// Adds up; what no machine holds stays at the largest number.
+pub(crate) fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
+    values.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Whether values of a type stand for real numbers, and may be stored in another such type.
+pub(crate) fn is_float(dtype: DType) -> bool {
+    let floats = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2];
+    dtype.is_quantized() || floats.contains(&dtype)
+}
+
+/// Bytes `start..end` of a file, claimed by the thing of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) owner: usize,
+}
+
+/// Sorts spans by their place; the first two neighbours that share bytes, if any do.
+pub(crate) fn sort_and_find_overlap(spans: &mut [Span]) -> Option<(Span, Span)> {
+    spans.sort_unstable();
+    let neighbours = spans.windows(2).map(|pair| (pair[0], pair[1]));
+    neighbours.into_iter().find(|(first, second)| second.start < first.end)
+}
+
 /// Bytes that a shape of a type takes, or why it cannot be.
 pub(crate) fn bytes_of(dtype: DType, shape: &[u64]) -> Result<u64, Reason> {
     if shape.len() > DIMENSION_LIMIT {
@@ -109,7 +135,7 @@ impl Tensor {
         self.source.check()?;
         match &self.strides {
             None => Ok(Cow::Borrowed(self.window(self.byte_len())?)),
-            Some(strides) => Ok(Cow::Owned(self.gather(strides)?)),
+            Some(strides) => Ok(Cow::Owned(self.gather(strides, 0, self.elements())?)),
         }
     }
 
@@ -122,8 +148,9 @@ impl Tensor {
         })
     }
 
-    fn gather(&self, strides: &[u64]) -> Result<Vec<u8>> {
-        let (count, each) = (self.elements(), self.dtype.block_bytes());
+    /// The bytes of `count` elements from number `first` on, collected from where they lie.
+    fn gather(&self, strides: &[u64], first: u64, count: u64) -> Result<Vec<u8>> {
+        let each = self.dtype.block_bytes();
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -133,16 +160,40 @@ impl Tensor {
         let each = each as usize;
         let mut out = Vec::with_capacity(count as usize * each);
         let mut index = vec![0u64; self.shape.len()];
-        loop {
+        let mut rest = first;
+        for (place, dimension) in index.iter_mut().zip(&self.shape).rev() {
+            (*place, rest) = (rest % dimension, rest / dimension);
+        }
+        for _ in 0..count {
             let at: u64 = index.iter().zip(strides).map(|(i, s)| i * s).sum();
             out.extend_from_slice(&window[at as usize * each..][..each]);
-            // Count up, the last axis fastest.
-            let Some(axis) = (0..index.len()).rev().find(|a| index[*a] + 1 < self.shape[*a]) else {
-                return Ok(out);
-            };
-            index[axis] += 1;
-            index[axis + 1..].fill(0);
+            // Count up, the last axis fastest; after the last element there is nowhere to go.
+            if let Some(axis) = (0..index.len()).rev().find(|a| index[*a] + 1 < self.shape[*a]) {
+                index[axis] += 1;
+                index[axis + 1..].fill(0);
+            }
         }
+        Ok(out)
+    }
+
+    /// Hands out its bytes in row-major order, whole blocks and at most `blocks` of them at a time.
+    pub(crate) fn for_each_part(
+        &self,
+        blocks: usize,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.source.check()?;
+        let Some(strides) = &self.strides else {
+            let each = blocks * self.dtype.block_bytes() as usize;
+            return self.window(self.byte_len())?.chunks(each).try_for_each(take);
+        };
+        let (mut first, all) = (0, self.elements());
+        while first < all {
+            let count = (all - first).min(blocks as u64);
+            take(&self.gather(strides, first, count)?)?;
+            first += count;
+        }
+        Ok(())
     }
 
     /// Every value in single precision, scales applied.
@@ -162,12 +213,11 @@ impl Tensor {
         limit: usize,
         mut take: impl FnMut(u64, &[f32]) -> Result<()>,
     ) -> Result<()> {
-        let bytes = self.bytes()?;
         let block = self.dtype.block_elements() as usize;
         let blocks = (limit / block).clamp(1, CHUNK / block);
         let mut values = Vec::new();
         let mut first = 0;
-        for part in bytes.chunks(blocks * self.dtype.block_bytes() as usize) {
+        self.for_each_part(blocks, |part| {
             values.resize(part.len() / self.dtype.block_bytes() as usize * block, 0.0);
             quant::decode(self.dtype, part, &mut values).map_err(|e| self.fail(e))?;
             if let Some(scale) = &self.scale {
@@ -175,8 +225,8 @@ impl Tensor {
             }
             take(first, &values)?;
             first += values.len() as u64;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

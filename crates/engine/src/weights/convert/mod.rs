@@ -1,8 +1,8 @@
 //! Conversion: from any format read here to GGUF or safetensors, quantizing on the way.
 //! It must not know how progress is shown. Plan first (`plan.rs`), then write (`write.rs`).
 //!
-//! Memory: one chunk of 2^20 values and its encoding at a time; a strided PyTorch view is
-//! gathered whole, so the peak is one tensor. The file appears under its name when it is complete.
+//! Memory: one chunk of 2^20 values and its encoding at a time (two while verifying), less than any
+//! large tensor. The file appears under its name when it is complete.
 
 mod metadata;
 mod plan;

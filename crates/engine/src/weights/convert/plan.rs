@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use super::super::error::{Reason, Result, WeightError};
-use super::super::tensor::{Tensor, bytes_of};
+use super::super::tensor::{Tensor, bytes_of, is_float};
 use super::super::{Weights, gguf, safetensors};
 use super::{Recipe, Target};
 use crate::DType;
@@ -42,9 +42,15 @@ pub struct Plan<'w> {
     pub target: Target,
 }
 
-fn is_float(dtype: DType) -> bool {
-    let floats = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2];
-    dtype.is_quantized() || floats.contains(&dtype)
+/// Bytes of a name that ggml keeps, the final zero taken off (`GGML_MAX_NAME`).
+const GGML_NAME: usize = 63;
+
+impl Plan<'_> {
+    /// Names that llama.cpp refuses in a GGUF file, though the file is in order and read here.
+    pub fn long_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.items.iter().map(|item| item.tensor.name());
+        names.filter(|name| self.target == Target::Gguf && name.len() > GGML_NAME)
+    }
 }
 
 fn can_hold(target: Target, dtype: DType) -> bool {

@@ -8,7 +8,7 @@ use super::super::map::Access;
 use super::super::tensor::{CHUNK, Tensor};
 use super::super::{OpenOptions, Weights};
 use super::plan::{Item, Plan};
-use super::write::{Phase, Progress, Watch, go_on};
+use super::write::{Phase, Progress, Watch, copied_blocks, go_on};
 use crate::DType;
 use crate::quant;
 
@@ -75,7 +75,7 @@ pub(super) fn verify(
 /// Bytes that [`super::write`] writes at a time.
 fn piece(item: &Item<'_>) -> usize {
     if item.is_copy() {
-        return 4 * CHUNK;
+        return copied_blocks(item.dtype) * item.dtype.block_bytes() as usize;
     }
     CHUNK / item.dtype.block_elements() as usize * item.dtype.block_bytes() as usize
 }

@@ -1,6 +1,7 @@
 //! Writing a planned file: header, then every tensor chunk by chunk, under a temporary name until
 //! it is whole. It must not decide types.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufWriter, Write};
@@ -8,6 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use rayon::prelude::*;
+use tempfile::NamedTempFile;
 
 use super::super::error::{Reason, Result, WeightError};
 use super::super::tensor::CHUNK;
@@ -15,6 +17,7 @@ use super::super::{Weights, gguf, safetensors};
 use super::plan::{Item, Plan};
 use super::verify::{Check, verify};
 use super::{Recipe, Target, metadata};
+use crate::DType;
 use crate::quant::{self, QuantError};
 
 /// What is being done.
@@ -79,8 +82,7 @@ pub fn convert(
         let what = format!("these tensors do not fit a {} file", plan.target.name());
         WeightError::new(file, Reason::Unsupported(what))
     })?;
-    let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = builder().tempfile_in(folder).map_err(io)?;
+    let mut temporary = temporary(file)?;
     let mut out = Out { to: BufWriter::with_capacity(1 << 20, temporary.as_file_mut()), at: 0 };
     out.put(&header).map_err(io)?;
     let total = plan.items.iter().map(Item::byte_len).sum();
@@ -112,16 +114,29 @@ pub fn convert(
     Ok(Report { bytes, left_out, checks })
 }
 
-/// A file that others may read, as far as the user's mask allows.
-fn builder() -> tempfile::Builder<'static, 'static> {
-    #[cfg_attr(not(unix), expect(unused_mut))]
+/// A file beside `file` that is removed when it is dropped. Others may read it, as far as the
+/// user's mask allows. Its name says what it is, since a process that is killed leaves it behind.
+fn temporary(file: &Path) -> Result<NamedTempFile> {
+    // Renaming onto a folder would fail too, but only after all the work.
+    let Some(name) = file.file_name().filter(|_| !file.is_dir()) else {
+        return Err(WeightError::new(file, Reason::NotAFile));
+    };
+    let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
     let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    builder
+    builder.tempfile_in(folder).map_err(|error| {
+        // The folder is at fault, not the name in it that nobody asked for.
+        let text = error.to_string();
+        let text = text.split(" at path ").next().unwrap_or_default();
+        WeightError::new(folder, std::io::Error::new(error.kind(), text))
+    })
 }
 
 pub(super) fn go_on(flow: ControlFlow<()>, file: &Path) -> Result<()> {
@@ -152,12 +167,16 @@ impl Out<'_> {
     }
 }
 
+/// Blocks that are copied at a time: some 4 MiB.
+pub(super) fn copied_blocks(dtype: DType) -> usize {
+    4 * CHUNK / dtype.block_bytes() as usize
+}
+
 /// Hands the bytes of one item to `put`, in order.
 fn write_item(item: &Item<'_>, put: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let (tensor, dtype) = (item.tensor, item.dtype);
     if item.is_copy() {
-        let bytes = tensor.bytes()?;
-        return bytes.chunks(4 * CHUNK).try_for_each(put);
+        return tensor.for_each_part(copied_blocks(dtype), put);
     }
     let block = dtype.block_elements() as usize;
     // Chunks of the source end on its blocks; rows fill whole blocks of both types, and the

@@ -6,7 +6,9 @@ use std::collections::HashSet;
 use super::super::cursor::Cursor;
 use super::super::error::{Reason, Result, WeightError};
 use super::super::map::Source;
-use super::super::tensor::{NAME_LIMIT, TENSOR_LIMIT, Tensor, bytes_of};
+use super::super::tensor::{
+    NAME_LIMIT, Span, TENSOR_LIMIT, Tensor, bytes_of, sort_and_find_overlap,
+};
 use super::super::value::{Value, ValueType};
 use super::super::{Format, Parts};
 use super::{ALIGNMENT, ALIGNMENT_KEY, types};
@@ -138,17 +140,12 @@ fn place(source: &Source, rows: Vec<Row>, data: u64, alignment: u64) -> Result<V
             return Err(fail(reason));
         };
         if row.bytes > 0 {
-            spans.push((start, end, at));
+            spans.push(Span { start, end, owner: at });
         }
     }
-    spans.sort_unstable();
-    for pair in spans.windows(2) {
-        let ((_, end, first), (start, stop, second)) = (pair[0], pair[1]);
-        if start < end {
-            let other = rows[first].name.clone();
-            let reason = Reason::Overlap { start, end: stop, other };
-            return Err(WeightError::tensor(source.path(), &rows[second].name, reason));
-        }
+    if let Some((first, Span { start, end, owner })) = sort_and_find_overlap(&mut spans) {
+        let reason = Reason::Overlap { start, end, other: rows[first.owner].name.clone() };
+        return Err(WeightError::tensor(source.path(), &rows[owner].name, reason));
     }
     let tensor = |row: Row| Tensor {
         name: row.name,

@@ -60,13 +60,11 @@ pub fn architecture(weights: &Weights) -> Option<Guess> {
             return said(name, key);
         }
     }
-    for (component, config) in weights.configs().iter().filter(|(name, _)| name.is_empty()) {
-        let place = if component.is_empty() { "config.json" } else { component };
-        if let Some(name) = config["_class_name"].as_str() {
-            return said(name, &format!("_class_name of {place}"));
-        }
-        if let Some(name) = config["model_type"].as_str() {
-            return said(name, &format!("model_type of {place}"));
+    for (_, config) in weights.configs().iter().filter(|(component, _)| component.is_empty()) {
+        for key in ["_class_name", "model_type"] {
+            if let Some(name) = config[key].as_str() {
+                return said(name, &format!("{key} of the folder's configuration"));
+            }
         }
     }
     let has = |part: &str| weights.tensors().iter().any(|t| t.name().contains(part));

@@ -1,9 +1,12 @@
-//! Memory that a model would take: its weights, and the key and value cache of a language model.
-//! Intermediate results come on top and are known only to the plan. It must not know devices.
+//! Memory that a model would take, and whether a device has it: its weights, and the key and value
+//! cache of a language model. Intermediate results come on top and are known only to the plan. It
+//! must not look for devices; the caller hands them in.
 
 use serde::Serialize;
+use tintype_gpu::DeviceInfo;
 
 use super::super::Weights;
+use super::super::tensor::{is_float, sum};
 use super::super::value::Value;
 
 /// Tokens that a cache is counted for, where nobody says and the model allows it.
@@ -16,7 +19,7 @@ const CACHED: u64 = 2;
 pub struct Needs {
     /// Weights as they are stored.
     pub weights_bytes: u64,
-    /// Weights with every floating-point tensor in half precision.
+    /// Weights with every floating-point or quantized tensor in half precision.
     pub weights_f16_bytes: u64,
     /// The cache, if this is a language model that says its shape.
     pub context: Option<Context>,
@@ -37,11 +40,61 @@ pub struct Context {
 
 /// Counts memory; `tokens` is the context length, else a usual one.
 pub fn needs(weights: &Weights, tokens: Option<u64>) -> Needs {
-    let bytes: u64 = weights.tensors().iter().map(|t| t.byte_len()).sum();
-    let half: u64 = weights.tensors().iter().map(|t| t.elements().saturating_mul(2)).sum();
+    let bytes = sum(weights.tensors().iter().map(|t| t.byte_len()));
+    let half = sum(weights
+        .tensors()
+        .iter()
+        .map(|t| if is_float(t.dtype()) { t.elements().saturating_mul(2) } else { t.byte_len() }));
     let context = cache(weights, tokens);
     let total = bytes.saturating_add(context.as_ref().map_or(0, |c| c.cache_bytes));
     Needs { weights_bytes: bytes, weights_f16_bytes: half, context, total_bytes: total }
+}
+
+/// What a model would take of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Forecast {
+    /// The device's selector.
+    pub selector: String,
+    /// Bytes that weights and cache take on it.
+    pub needed_bytes: u64,
+    /// Bytes that are free on it now.
+    pub free_bytes: u64,
+    /// Bytes that it has.
+    pub total_bytes: u64,
+    /// Whether what is needed is free now.
+    pub fits: bool,
+    /// The largest tensor, if the device cannot bind it as one.
+    pub over_limit: Option<OverLimit>,
+}
+
+/// A tensor that one binding of a device cannot cover.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OverLimit {
+    /// The tensor.
+    pub tensor: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The most bytes that a binding or an allocation of the device has.
+    pub limit_bytes: u64,
+}
+
+/// Holds what a model needs against one device.
+pub fn forecast(weights: &Weights, needs: &Needs, device: &DeviceInfo) -> Forecast {
+    let limit_bytes = device.limits.max_binding_bytes.min(device.limits.max_allocation_bytes);
+    let largest = weights.tensors().iter().max_by_key(|t| t.byte_len());
+    let over_limit = largest.filter(|t| t.byte_len() > limit_bytes).map(|t| OverLimit {
+        tensor: t.name().to_owned(),
+        bytes: t.byte_len(),
+        limit_bytes,
+    });
+    Forecast {
+        selector: device.selector(),
+        needed_bytes: needs.total_bytes,
+        free_bytes: device.memory.free,
+        total_bytes: device.memory.total,
+        fits: needs.total_bytes <= device.memory.free,
+        over_limit,
+    }
 }
 
 fn cache(weights: &Weights, tokens: Option<u64>) -> Option<Context> {

@@ -7,13 +7,14 @@ mod tokenizer;
 mod tree;
 
 pub use architecture::{Guess, architecture};
-pub use memory::{Context, Needs, needs};
+pub use memory::{Context, Forecast, Needs, OverLimit, forecast, needs};
 pub use tokenizer::{Special, Tokenizer, tokenizer};
-pub use tree::{Branch, tree};
+pub use tree::{Amount, Branch, Leaf, tree};
 
 use serde::Serialize;
 
 use super::Weights;
+use super::tensor::sum;
 use crate::DType;
 
 /// Everything about a file that its headers say.
@@ -68,7 +69,7 @@ pub struct Share {
 /// Summarizes open weights.
 pub fn summarize(weights: &Weights, context: Option<u64>) -> Summary {
     let tensors = weights.tensors();
-    let tensor_bytes: u64 = tensors.iter().map(|t| t.byte_len()).sum();
+    let tensor_bytes = sum(tensors.iter().map(|t| t.byte_len()));
     let file = |source: &super::Source| FileSize {
         path: source.path().display().to_string(),
         bytes: source.len(),
@@ -78,7 +79,7 @@ pub fn summarize(weights: &Weights, context: Option<u64>) -> Summary {
         version: weights.version(),
         files: weights.files().iter().map(file).collect(),
         architecture: architecture(weights),
-        parameters: tensors.iter().map(|t| t.elements()).sum(),
+        parameters: sum(tensors.iter().map(|t| t.elements())),
         tensor_bytes,
         tensors: tensors.len(),
         dtypes: shares(weights, tensor_bytes),
@@ -93,8 +94,8 @@ fn shares(weights: &Weights, all: u64) -> Vec<Share> {
             Share { dtype: dtype.name(), tensors: 0, parameters: 0, bytes: 0, share: 0.0 };
         for tensor in weights.tensors().iter().filter(|t| t.dtype() == dtype) {
             share.tensors += 1;
-            share.parameters += tensor.elements();
-            share.bytes += tensor.byte_len();
+            share.parameters = share.parameters.saturating_add(tensor.elements());
+            share.bytes = share.bytes.saturating_add(tensor.byte_len());
         }
         share.share = if all == 0 { 0.0 } else { share.bytes as f64 / all as f64 };
         share

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::Weights;
+use super::super::array::Array;
 use super::super::value::Value;
 
 /// A tokenizer's outline.
@@ -40,22 +41,38 @@ pub fn tokenizer(weights: &Weights) -> Option<Tokenizer> {
     };
     let array = |key: &str| weights.value(key).and_then(Value::as_array);
     let tokens = array("tokenizer.ggml.tokens");
-    let special = weights.metadata().iter().filter_map(|(key, value)| {
-        let role = key.strip_prefix("tokenizer.ggml.")?.strip_suffix("_token_id")?;
-        let id = value.as_u64()?;
-        let text = tokens.and_then(|t| t.get(id)).and_then(|v| v.ok());
-        let text = text.and_then(|v| v.as_str().map(str::to_owned));
-        Some(Special { role: role.to_owned(), id, text })
-    });
     let text = |key: &str| weights.value(key).and_then(Value::as_str);
     Some(Tokenizer {
         model: model.to_owned(),
         pre: text("tokenizer.ggml.pre").map(str::to_owned),
         tokens: tokens.map(|t| t.len()),
         merges: array("tokenizer.ggml.merges").map(|m| m.len()),
-        special: special.collect(),
+        special: special(weights, tokens),
         chat_template_bytes: text("tokenizer.chat_template").map(|t| t.len() as u64),
     })
+}
+
+/// Most tokens of special meaning that are listed; real tokenizers have a dozen.
+const SPECIAL_LIMIT: usize = 64;
+
+/// The metadata keys that name a token's number, with its text. Tokens are walked through once,
+/// since finding one means stepping over all before it.
+fn special(weights: &Weights, tokens: Option<&Array>) -> Vec<Special> {
+    let named = weights.metadata().iter().filter_map(|(key, value)| {
+        let role = key.strip_prefix("tokenizer.ggml.")?.strip_suffix("_token_id")?;
+        Some(Special { role: role.to_owned(), id: value.as_u64()?, text: None })
+    });
+    let mut named: Vec<Special> = named.take(SPECIAL_LIMIT).collect();
+    let Some(end) = named.iter().map(|special| special.id.saturating_add(1)).max() else {
+        return named;
+    };
+    let texts = tokens.into_iter().flat_map(Array::iter);
+    for (id, text) in (0..end).zip(texts) {
+        for special in named.iter_mut().filter(|special| special.id == id) {
+            special.text = text.as_ref().ok().and_then(Value::as_str).map(str::to_owned);
+        }
+    }
+    named
 }
 
 /// Files by which folders bring a tokenizer, beside the weights or in a component's folder.

@@ -5,23 +5,43 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::super::Weights;
+use super::super::{Tensor, Weights};
 
 /// A word of tensor names, with everything under it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Branch {
     /// The word; `0..17` where numbered parts look alike.
     pub name: String,
-    /// Tensors under it, itself included.
+    /// What it and everything under it holds.
+    #[serde(flatten)]
+    pub amount: Amount,
+    /// Types and shape, if it is a tensor.
+    pub tensor: Option<Leaf>,
+    /// What comes after it.
+    pub branches: Vec<Branch>,
+}
+
+/// How much a branch holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// Tensors.
     pub tensors: usize,
     /// Values in them.
     pub parameters: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Types and shape, if it is a tensor.
-    pub tensor: Option<Leaf>,
-    /// What comes after it.
-    pub branches: Vec<Branch>,
+}
+
+impl Amount {
+    fn of(tensor: &Tensor) -> Self {
+        Self { tensors: 1, parameters: tensor.elements(), bytes: tensor.byte_len() }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.tensors += other.tensors;
+        self.parameters = self.parameters.saturating_add(other.parameters);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
 }
 
 /// A tensor at the end of a branch.
@@ -42,18 +62,14 @@ pub fn tree(weights: &Weights, fold: bool) -> Vec<Branch> {
     for tensor in weights.tensors() {
         let mut node = &mut root;
         for word in tensor.name().splitn(DEPTH_LIMIT, '.') {
-            node.tensors += 1;
-            node.parameters += tensor.elements();
-            node.bytes += tensor.byte_len();
+            node.amount.add(Amount::of(tensor));
             let place = *node.places.entry(word).or_insert_with(|| {
                 node.children.push((word, Node::default()));
                 node.children.len() - 1
             });
             node = &mut node.children[place].1;
         }
-        node.tensors += 1;
-        node.parameters += tensor.elements();
-        node.bytes += tensor.byte_len();
+        node.amount.add(Amount::of(tensor));
         node.leaf =
             Some(Leaf { dtypes: vec![tensor.dtype().name()], shape: tensor.shape().to_vec() });
     }
@@ -62,9 +78,7 @@ pub fn tree(weights: &Weights, fold: bool) -> Vec<Branch> {
 
 #[derive(Default)]
 struct Node<'w> {
-    tensors: usize,
-    parameters: u64,
-    bytes: u64,
+    amount: Amount,
     leaf: Option<Leaf>,
     /// Children in file order, and where each word is among them.
     children: Vec<(&'w str, Node<'w>)>,
@@ -79,10 +93,9 @@ fn branches(node: Node<'_>, fold: bool) -> Vec<Branch> {
         children.sort_by_key(|(word, _)| word.parse::<u64>().unwrap_or(u64::MAX));
     }
     for (word, child) in children {
-        let (tensors, parameters, bytes) = (child.tensors, child.parameters, child.bytes);
-        let tensor = child.leaf.clone();
+        let (amount, tensor) = (child.amount, child.leaf.clone());
         let branches = branches(child, fold);
-        let branch = Branch { name: word.to_owned(), tensors, parameters, bytes, tensor, branches };
+        let branch = Branch { name: word.to_owned(), amount, tensor, branches };
         let number = word.parse::<u64>().ok();
         if let (true, Some(number), Some((last, Some((first, end))))) =
             (fold, number, done.last_mut())
@@ -91,11 +104,7 @@ fn branches(node: Node<'_>, fold: bool) -> Vec<Branch> {
         {
             *end = number;
             last.name = format!("{first}..{number}");
-            last.tensors += tensors;
-            last.parameters += parameters;
-            last.bytes += bytes;
-            add_types(last, &branch);
-            add(&mut last.branches, &branch.branches);
+            merge(last, &branch);
             continue;
         }
         done.push((branch, number.map(|n| (n, n))));
@@ -110,21 +119,17 @@ fn alike(a: &Branch, b: &Branch) -> bool {
         && a.branches.iter().zip(&b.branches).all(|(a, b)| a.name == b.name && alike(a, b))
 }
 
-fn add(to: &mut [Branch], from: &[Branch]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        to.tensors += from.tensors;
-        to.parameters += from.parameters;
-        to.bytes += from.bytes;
-        add_types(to, from);
-        add(&mut to.branches, &from.branches);
-    }
-}
-
-fn add_types(to: &mut Branch, from: &Branch) {
-    let (Some(to), Some(from)) = (&mut to.tensor, &from.tensor) else { return };
-    for dtype in &from.dtypes {
-        if !to.dtypes.contains(dtype) {
-            to.dtypes.push(dtype);
+/// Adds a branch to another that is [`alike`].
+fn merge(to: &mut Branch, from: &Branch) {
+    to.amount.add(from.amount);
+    if let (Some(to), Some(from)) = (&mut to.tensor, &from.tensor) {
+        for dtype in &from.dtypes {
+            if !to.dtypes.contains(dtype) {
+                to.dtypes.push(dtype);
+            }
         }
+    }
+    for (to, from) in to.branches.iter_mut().zip(&from.branches) {
+        merge(to, from);
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::super::cursor::Cursor;
-use super::super::error::{Reason, Result};
+use super::super::error::{Reason, Result, Short};
 use super::super::map::Source;
 use super::super::{Format, Parts};
 use super::flatten::{Place, flatten};
@@ -49,10 +49,7 @@ pub(crate) fn read(source: &Source) -> Result<Parts> {
     let place = |storage: &Storage<'_>| -> Result<Place, Reason> {
         places.get(storage.key).copied().ok_or_else(|| Reason::Malformed {
             at: start,
-            what: format!(
-                "its storage {:?} is not in the file",
-                super::super::error::Short(storage.key)
-            ),
+            what: format!("its storage {:?} is not in the file", Short(storage.key)),
         })
     };
     let (tensors, metadata) = flatten(&arena, root, source, pickle_bytes, place)?;

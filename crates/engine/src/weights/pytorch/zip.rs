@@ -7,8 +7,9 @@ use std::io::Cursor as IoCursor;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::super::cursor::Cursor;
-use super::super::error::{Reason, Result, WeightError};
+use super::super::error::{Reason, Result, Short, WeightError};
 use super::super::map::Source;
+use super::super::tensor::{Span, sort_and_find_overlap};
 use super::super::{Format, Parts};
 use super::flatten::{Place, flatten};
 use super::{PICKLE_LIMIT, machine};
@@ -52,10 +53,7 @@ pub(crate) fn read(source: &Source) -> Result<Parts> {
         let entry = format!("{root}data/{}", storage.key);
         entries.get(&entry).copied().ok_or_else(|| Reason::Malformed {
             at: start,
-            what: format!(
-                "its storage {:?} is not in the archive",
-                super::super::error::Short(&entry)
-            ),
+            what: format!("its storage {:?} is not in the archive", Short(&entry)),
         })
     };
     let (tensors, metadata) = flatten(&arena, result, source, bytes, place)?;
@@ -95,19 +93,14 @@ fn entries(source: &Source) -> Result<HashMap<String, Place>> {
             let reason = Reason::OutOfRange { start, bytes: entry.size(), end: source.len() };
             return Err(WeightError::tensor(source.path(), &name, reason));
         };
-        spans.push((entry.header_start(), end, at));
+        spans.push(Span { start: entry.header_start(), end, owner: at });
         entries.insert(name, (start, entry.size()));
     }
-    spans.sort_unstable();
-    for pair in spans.windows(2) {
-        if pair[1].0 < pair[0].1 {
-            let name = archive.by_index_raw(pair[1].2).ok();
-            let name = name.and_then(|e| e.name().ok().map(|n| n.into_owned()));
-            return Err(bad(format!(
-                "entry {:?} lies on the bytes of another, as bombs do",
-                super::super::error::Short(&name.unwrap_or_default())
-            )));
-        }
+    if let Some((_, second)) = sort_and_find_overlap(&mut spans) {
+        let name = archive.by_index_raw(second.owner).ok();
+        let name = name.and_then(|e| e.name().ok().map(|n| n.into_owned())).unwrap_or_default();
+        let what = format!("entry {:?} lies on the bytes of another, as bombs do", Short(&name));
+        return Err(bad(what));
     }
     Ok(entries)
 }

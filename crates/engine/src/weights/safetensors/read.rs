@@ -12,7 +12,9 @@ use super::super::cursor::Cursor;
 use super::super::error::{Reason, Result, WeightError};
 use super::super::map::Source;
 use super::super::pairs::Pairs;
-use super::super::tensor::{NAME_LIMIT, TENSOR_LIMIT, Tensor, bytes_of};
+use super::super::tensor::{
+    NAME_LIMIT, Span, TENSOR_LIMIT, Tensor, bytes_of, sort_and_find_overlap,
+};
 use super::super::value::Value;
 use super::super::{Format, Parts};
 use super::TYPES;
@@ -111,34 +113,25 @@ fn check(source: &Source, header: &Header, data: u64) -> Result<()> {
             let (shape, have) = (entry.shape.clone(), end - start);
             return fail(Reason::SizeMismatch { shape, dtype, need, have });
         }
-        spans.push((start, end, at));
+        spans.push(Span { start, end, owner: at });
     }
-    spans.sort_unstable();
-    for pair in spans.windows(2) {
-        let ((_, end, first), (start, stop, second)) = (pair[0], pair[1]);
-        if start < end {
-            let other = header.tensors[first].0.clone();
-            let reason = Reason::Overlap { start: data + start, end: data + stop, other };
-            return Err(WeightError::tensor(source.path(), &header.tensors[second].0, reason));
-        }
+    if let Some((first, Span { start, end, owner })) = sort_and_find_overlap(&mut spans) {
+        let other = header.tensors[first.owner].0.clone();
+        let reason = Reason::Overlap { start: data + start, end: data + end, other };
+        return Err(WeightError::tensor(source.path(), &header.tensors[owner].0, reason));
     }
     format_check(source, header, &spans, room)
 }
 
 /// The `safetensors` crate's judgement: no gaps, nothing after the last tensor.
-fn format_check(
-    source: &Source,
-    header: &Header,
-    spans: &[(u64, u64, usize)],
-    room: u64,
-) -> Result<()> {
+fn format_check(source: &Source, header: &Header, spans: &[Span], room: u64) -> Result<()> {
     let malformed = |what: String| {
         WeightError::new(source.path(), Reason::Malformed { at: source.len() - room, what })
     };
     let size = |n: u64| usize::try_from(n).map_err(|_| malformed("too large here".to_owned()));
     let mut infos = Vec::with_capacity(spans.len());
-    for (start, end, at) in spans {
-        let (name, entry) = &header.tensors[*at];
+    for Span { start, end, owner } in spans {
+        let (name, entry) = &header.tensors[*owner];
         let shape = entry.shape.iter().map(|d| size(*d)).collect::<Result<Vec<_>>>()?;
         let dtype = theirs(entry).map_err(|r| WeightError::tensor(source.path(), name, r))?;
         let data_offsets = (size(*start)?, size(*end)?);
