@@ -158,6 +158,15 @@ impl Tensor {
             || axes.into_iter().all(|((extent, stride), dense)| *extent == 1 || stride == dense)
     }
 
+    /// Whether both show the same elements of the same memory: an output that is to be written over
+    /// its input.
+    pub fn is_same_view(&self, other: &Tensor) -> bool {
+        let place = |tensor: &Tensor| {
+            (tensor.buffer.memory_id(), tensor.buffer.offset(), tensor.start, tensor.dtype)
+        };
+        place(self) == place(other) && self.shape == other.shape && self.strides == other.strides
+    }
+
     /// Bytes from its first to past its last element, in the buffer.
     fn bytes(&self) -> Range<u64> {
         let block = self.dtype.block_elements();
