@@ -5,11 +5,13 @@ pub mod case;
 pub mod copy;
 pub mod fill;
 pub mod matmul;
+pub mod norm;
 pub mod pointwise;
 pub mod quant_matvec;
 pub mod reduce;
 pub mod softcap;
 
+mod rows;
 mod walked;
 
 use case::{Case, Variant};
@@ -37,5 +39,6 @@ pub const OPERATIONS: &[Operation] = &[
     matmul::OPERATION,
     quant_matvec::OPERATION,
     reduce::OPERATION,
+    norm::OPERATION,
     matmul::OPERATION,
 ];
