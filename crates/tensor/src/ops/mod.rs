@@ -2,6 +2,7 @@
 //! table iterate. Each records into a session; none allocates or waits.
 
 pub mod case;
+pub mod conv;
 pub mod copy;
 pub mod fill;
 pub mod matmul;
@@ -40,5 +41,6 @@ pub const OPERATIONS: &[Operation] = &[
     quant_matvec::OPERATION,
     reduce::OPERATION,
     norm::OPERATION,
+    conv::OPERATION,
     matmul::OPERATION,
 ];
