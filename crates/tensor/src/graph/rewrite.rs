@@ -28,6 +28,11 @@ impl Uses {
         self.nodes.get(&value).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether a value is read after runs.
+    pub(crate) fn is_output(&self, value: Value) -> bool {
+        self.outputs.contains(&value)
+    }
+
     /// The only use of a value, if it has one use and is no output.
     pub(crate) fn only(&self, value: Value) -> Option<usize> {
         match self.nodes(value) {

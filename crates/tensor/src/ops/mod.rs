@@ -2,6 +2,7 @@
 //! table iterate. Each records into a session; none allocates or waits.
 
 pub mod case;
+pub mod chain;
 pub mod conv;
 pub mod copy;
 pub mod fill;
@@ -37,6 +38,7 @@ pub const OPERATIONS: &[Operation] = &[
     copy::OPERATION,
     pointwise::OPERATION,
     softcap::OPERATION,
+    chain::OPERATION,
     matmul::OPERATION,
     quant_matvec::OPERATION,
     reduce::OPERATION,
