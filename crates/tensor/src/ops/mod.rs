@@ -2,13 +2,16 @@
 //! table iterate. Each records into a session; none allocates or waits.
 
 pub mod case;
+pub mod concat;
 pub mod conv;
 pub mod copy;
 pub mod fill;
 pub mod matmul;
+pub mod pad;
 pub mod pointwise;
 pub mod quant_matvec;
 pub mod reduce;
+pub mod resize;
 pub mod softcap;
 
 mod walked;
@@ -39,5 +42,8 @@ pub const OPERATIONS: &[Operation] = &[
     quant_matvec::OPERATION,
     reduce::OPERATION,
     conv::OPERATION,
+    resize::OPERATION,
+    concat::OPERATION,
+    pad::OPERATION,
     matmul::OPERATION,
 ];
