@@ -7,6 +7,7 @@ pub mod conv;
 pub mod copy;
 pub mod fill;
 pub mod matmul;
+pub mod norm;
 pub mod pad;
 pub mod pointwise;
 pub mod quant_matvec;
@@ -14,6 +15,7 @@ pub mod reduce;
 pub mod resize;
 pub mod softcap;
 
+mod rows;
 mod walked;
 
 use case::{Case, Variant};
@@ -41,6 +43,7 @@ pub const OPERATIONS: &[Operation] = &[
     matmul::OPERATION,
     quant_matvec::OPERATION,
     reduce::OPERATION,
+    norm::OPERATION,
     conv::OPERATION,
     resize::OPERATION,
     concat::OPERATION,

@@ -3,6 +3,7 @@
 
 mod convert;
 pub(crate) mod dense;
+pub(crate) mod fold;
 mod lanes;
 mod math;
 pub(crate) mod quant;

@@ -2,7 +2,9 @@
 //! where they differ. It has no kernel of its own.
 
 mod cases;
+mod node;
 
+pub use node::Concat;
 use tintype_gpu::Session;
 
 use super::Operation;

@@ -5,6 +5,7 @@
 mod cases;
 mod cpu;
 mod kernels;
+pub mod node;
 mod plan;
 mod reference;
 

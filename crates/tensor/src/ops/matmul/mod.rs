@@ -7,6 +7,7 @@ mod cases;
 mod choose;
 mod cpu;
 mod kernels;
+pub mod node;
 mod reference;
 
 use tintype_gpu::{Dispatch, Session, Split};

@@ -3,8 +3,10 @@
 
 mod cases;
 mod cpu;
+mod node;
 mod reference;
 
+pub use node::PadBy;
 use tintype_gpu::kernel::KernelSource;
 use tintype_gpu::{Dispatch, Session, Split};
 

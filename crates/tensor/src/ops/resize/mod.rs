@@ -3,8 +3,10 @@
 
 mod cases;
 mod cpu;
+mod node;
 mod reference;
 
+pub use node::ResizeTo;
 use tintype_gpu::kernel::KernelSource;
 use tintype_gpu::{Dispatch, Session, Split};
 
