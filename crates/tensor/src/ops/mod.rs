@@ -10,7 +10,7 @@ pub mod matmul;
 pub mod norm;
 pub mod pad;
 pub mod pointwise;
-pub mod quant_matvec;
+pub mod quant_matmul;
 pub mod reduce;
 pub mod resize;
 pub mod softcap;
@@ -41,7 +41,7 @@ pub const OPERATIONS: &[Operation] = &[
     pointwise::OPERATION,
     softcap::OPERATION,
     matmul::OPERATION,
-    quant_matvec::OPERATION,
+    quant_matmul::OPERATION,
     reduce::OPERATION,
     norm::OPERATION,
     conv::OPERATION,

@@ -27,6 +27,10 @@ pub(super) trait Lanes: Copy {
     fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self;
     /// f16, from bits.
     fn half(from: &[u16]) -> Self;
+    /// `table[byte >> shift & 15]` for sixteen bytes.
+    fn lookup(bytes: &[u8], shift: i32, table: Self) -> Self;
+    /// The same from `set` where the lane's bit of `mask` is set, else from `clear`.
+    fn lookup_two(bytes: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self;
     fn store(self, to: &mut [f32]);
     fn mul(self, other: Self) -> Self;
     /// `self·a + b`, rounded once.
@@ -92,6 +96,21 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn lookup(bytes: &[u8], shift: i32, table: Self) -> Self {
+        let bytes = &bytes[..LANES];
+        Portable(std::array::from_fn(|lane| table.0[usize::from(bytes[lane] >> shift & 15)]))
+    }
+
+    #[inline(always)]
+    fn lookup_two(bytes: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self {
+        let bytes = &bytes[..LANES];
+        Portable(std::array::from_fn(|lane| {
+            let table = if mask >> lane & 1 == 1 { &set.0 } else { &clear.0 };
+            table[usize::from(bytes[lane] >> shift & 15)]
+        }))
+    }
+
+    #[inline(always)]
     fn store(self, to: &mut [f32]) {
         to[..LANES].copy_from_slice(&self.0);
     }
@@ -118,6 +137,16 @@ impl Lanes for Portable {
         }
         lanes[0]
     }
+}
+
+/// Bit `bit` of each of the first sixteen bytes.
+#[inline(always)]
+pub(super) fn bits(bytes: &[u8], bit: usize) -> u16 {
+    let bytes = &bytes[..LANES];
+    #[cfg(target_arch = "x86_64")]
+    return x86::top_bits(bytes, 7 - (bit & 7) as i32);
+    #[cfg(not(target_arch = "x86_64"))]
+    bytes.iter().rev().fold(0, |mask, byte| mask << 1 | u16::from(byte >> (bit & 7) & 1))
 }
 
 /// Something to compute on lanes of any kind.
@@ -172,6 +201,13 @@ mod x86 {
         assert!(from.len() >= LANES);
         // SAFETY: sixteen bytes are there (asserted); SSE2 is part of x86-64.
         unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
+    }
+
+    /// The top bit of each of sixteen bytes that are shifted left first.
+    #[inline(always)]
+    pub(super) fn top_bits(from: &[u8], shift: i32) -> u16 {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe { _mm_movemask_epi8(_mm_sll_epi16(bytes(from), _mm_cvtsi32_si128(shift))) as u16 }
     }
 
     /// Six-bit values less 32, as bytes.
@@ -251,6 +287,29 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn lookup(from: &[u8], shift: i32, table: Self) -> Self {
+            let bytes = bytes(from);
+            // SAFETY: module rule. A permutation takes the low four bits of its index.
+            unsafe {
+                let at = _mm512_cvtepu8_epi32(bytes);
+                let at = _mm512_srl_epi32(at, _mm_cvtsi32_si128(shift));
+                Avx512(_mm512_permutexvar_ps(at, table.0))
+            }
+        }
+
+        #[inline(always)]
+        fn lookup_two(from: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self {
+            let bytes = bytes(from);
+            // SAFETY: as above.
+            unsafe {
+                let at = _mm512_cvtepu8_epi32(bytes);
+                let at = _mm512_srl_epi32(at, _mm_cvtsi32_si128(shift));
+                let clear = _mm512_permutexvar_ps(at, clear.0);
+                Avx512(_mm512_mask_permutexvar_ps(clear, mask, at, set.0))
+            }
+        }
+
+        #[inline(always)]
         fn store(self, to: &mut [f32]) {
             assert!(to.len() >= LANES);
             // SAFETY: module rule; there is room for sixteen numbers (asserted).
@@ -294,6 +353,31 @@ mod x86 {
     pub(super) struct Avx2(__m256, __m256);
 
     impl Avx2 {
+        /// Sixteen bytes, shifted, as indices.
+        #[inline(always)]
+        fn indices(from: &[u8], shift: i32) -> [__m256i; 2] {
+            let bytes = bytes(from);
+            // SAFETY: module rule.
+            unsafe {
+                let shift = _mm_cvtsi32_si128(shift);
+                let low = _mm256_cvtepu8_epi32(bytes);
+                let high = _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(bytes));
+                [_mm256_srl_epi32(low, shift), _mm256_srl_epi32(high, shift)]
+            }
+        }
+
+        /// Of sixteen entries those that the low four bits of each index name.
+        #[inline(always)]
+        fn at(self, index: __m256i) -> __m256 {
+            // SAFETY: module rule. A permutation takes the low three bits; the fourth chooses the half.
+            unsafe {
+                let low = _mm256_permutevar8x32_ps(self.0, index);
+                let high = _mm256_permutevar8x32_ps(self.1, index);
+                let upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(index));
+                _mm256_blendv_ps(low, high, upper)
+            }
+        }
+
         #[inline(always)]
         fn of_bytes(bytes: __m128i) -> Self {
             // SAFETY: module rule.
@@ -365,6 +449,27 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn lookup(from: &[u8], shift: i32, table: Self) -> Self {
+            let [low, high] = Self::indices(from, shift);
+            Avx2(table.at(low), table.at(high))
+        }
+
+        #[inline(always)]
+        fn lookup_two(from: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self {
+            let [low, high] = Self::indices(from, shift);
+            // SAFETY: module rule.
+            unsafe {
+                let bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+                let picks = |mask: i32| {
+                    let own = _mm256_and_si256(_mm256_set1_epi32(mask), bits);
+                    _mm256_castsi256_ps(_mm256_cmpeq_epi32(own, bits))
+                };
+                let pick = |at, mask| _mm256_blendv_ps(clear.at(at), set.at(at), picks(mask));
+                Avx2(pick(low, i32::from(mask)), pick(high, i32::from(mask >> 8)))
+            }
+        }
+
+        #[inline(always)]
         fn store(self, to: &mut [f32]) {
             assert!(to.len() >= LANES);
             // SAFETY: module rule; there is room for sixteen numbers (asserted).
@@ -417,6 +522,10 @@ mod tests {
             show(a.mul(b).mul_add(L::splat(0.3), a));
             show(L::signed(bytes));
             show(L::half(&halves));
+            for shift in [0, 2, 4, 6] {
+                show(L::lookup(bytes, shift, a));
+                show(L::lookup_two(bytes, shift, 0b1011_0010_1110_0101, a, b));
+            }
             for group in 0..4 {
                 show(L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group));
             }
