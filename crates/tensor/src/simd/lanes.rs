@@ -23,10 +23,14 @@ pub(super) trait Lanes: Copy {
     unsafe fn write(self, to: *mut f32);
     /// Signed bytes as numbers.
     fn signed(from: &[u8]) -> Self;
-    /// `(low >> low_shift & 15) + 16·(high >> high_shift & 3) − 32`.
-    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self;
+    /// `(low >> low_shift & 15) + 16·(high >> high_shift & 3) − 32` of thirty-two bytes each.
+    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2];
+    /// Unsigned bytes as numbers.
+    fn unsigned(from: &[u8]) -> Self;
     /// f16, from bits.
     fn half(from: &[u16]) -> Self;
+    /// One f16, from bits, in all lanes.
+    fn splat_half(bits: u16) -> Self;
     /// `table[byte >> shift & 15]` for sixteen bytes.
     fn lookup(bytes: &[u8], shift: i32, table: Self) -> Self;
     /// The same from `set` where the lane's bit of `mask` is set, else from `clear`.
@@ -81,12 +85,24 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
-        let (low, high) = (&low[..LANES], &high[..LANES]);
-        Portable(std::array::from_fn(|lane| {
-            let q = low[lane] >> low_shift & 15 | (high[lane] >> high_shift & 3) << 4;
+    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2] {
+        let (low, high) = (&low[..2 * LANES], &high[..2 * LANES]);
+        let value = |at: usize| {
+            let q = low[at] >> low_shift & 15 | (high[at] >> high_shift & 3) << 4;
             f32::from(q as i8 - 32)
-        }))
+        };
+        [0, LANES].map(|first| Portable(std::array::from_fn(|lane| value(first + lane))))
+    }
+
+    #[inline(always)]
+    fn unsigned(from: &[u8]) -> Self {
+        let from = &from[..LANES];
+        Portable(std::array::from_fn(|lane| f32::from(from[lane])))
+    }
+
+    #[inline(always)]
+    fn splat_half(bits: u16) -> Self {
+        Self::splat(super::quant::f16(bits))
     }
 
     #[inline(always)]
@@ -137,6 +153,18 @@ impl Lanes for Portable {
         }
         lanes[0]
     }
+}
+
+/// Asks for the cache line at `at`, which need not be there.
+#[inline(always)]
+pub(super) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64; a prefetch does not fault, wherever it points.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _no_hint = at;
 }
 
 /// Bit `bit` of each of the first sixteen bytes.
@@ -210,17 +238,20 @@ mod x86 {
         unsafe { _mm_movemask_epi8(_mm_sll_epi16(bytes(from), _mm_cvtsi32_si128(shift))) as u16 }
     }
 
-    /// Six-bit values less 32, as bytes.
+    /// Thirty-two six-bit values less 32, as bytes.
     #[inline(always)]
-    fn six(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> __m128i {
-        let (low, high) = (bytes(low), bytes(high));
-        // SAFETY: SSE2 is part of x86-64.
+    fn six(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [__m128i; 2] {
+        assert!(low.len() >= 2 * LANES && high.len() >= 2 * LANES);
+        // SAFETY: module rule; thirty-two bytes of both are there (asserted).
         unsafe {
-            let low = _mm_srl_epi16(low, _mm_cvtsi32_si128(low_shift));
-            let low = _mm_and_si128(low, _mm_set1_epi8(15));
-            let high = _mm_srl_epi16(high, _mm_cvtsi32_si128(high_shift));
-            let high = _mm_slli_epi16::<4>(_mm_and_si128(high, _mm_set1_epi8(3)));
-            _mm_sub_epi8(_mm_or_si128(low, high), _mm_set1_epi8(32))
+            let low = _mm256_loadu_si256(low.as_ptr().cast());
+            let high = _mm256_loadu_si256(high.as_ptr().cast());
+            let low = _mm256_srl_epi16(low, _mm_cvtsi32_si128(low_shift));
+            let low = _mm256_and_si256(low, _mm256_set1_epi8(15));
+            let high = _mm256_srl_epi16(high, _mm_cvtsi32_si128(high_shift));
+            let high = _mm256_slli_epi16::<4>(_mm256_and_si256(high, _mm256_set1_epi8(3)));
+            let all = _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
+            [_mm256_castsi256_si128(all), _mm256_extracti128_si256::<1>(all)]
         }
     }
 
@@ -275,8 +306,21 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
-            Self::of_bytes(six(low, low_shift, high, high_shift))
+        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2] {
+            let [first, second] = six(low, low_shift, high, high_shift);
+            [Self::of_bytes(first), Self::of_bytes(second)]
+        }
+
+        #[inline(always)]
+        fn unsigned(from: &[u8]) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes(from))) })
+        }
+
+        #[inline(always)]
+        fn splat_half(bits: u16) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_cvtph_ps(_mm256_set1_epi16(bits as i16)) })
         }
 
         #[inline(always)]
@@ -433,8 +477,23 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
-            Self::of_bytes(six(low, low_shift, high, high_shift))
+        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2] {
+            let [first, second] = six(low, low_shift, high, high_shift);
+            [Self::of_bytes(first), Self::of_bytes(second)]
+        }
+
+        #[inline(always)]
+        fn unsigned(from: &[u8]) -> Self {
+            let [low, high] = Self::indices(from, 0);
+            // SAFETY: module rule.
+            unsafe { Avx2(_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)) }
+        }
+
+        #[inline(always)]
+        fn splat_half(bits: u16) -> Self {
+            // SAFETY: module rule.
+            let half = unsafe { _mm256_cvtph_ps(_mm_set1_epi16(bits as i16)) };
+            Avx2(half, half)
         }
 
         #[inline(always)]
@@ -527,8 +586,10 @@ mod tests {
                 show(L::lookup_two(bytes, shift, 0b1011_0010_1110_0101, a, b));
             }
             for group in 0..4 {
-                show(L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group));
+                L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group).map(&mut show);
             }
+            show(L::unsigned(bytes));
+            show(L::splat_half(halves[3]));
         }
     }
 

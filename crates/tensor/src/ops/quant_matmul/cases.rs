@@ -79,11 +79,11 @@ pub(super) fn benches() -> Vec<Case> {
         all.push(product(dtype, [4096, 4096], Some(8), f, Layout::Dense));
     }
     all.push(product(DType::Q8_0, [262_144, 640], None, f, Layout::Dense));
-    all.push(product(DType::Q4K, [2048, 640], None, f, Layout::Dense));
+    all.push(product(DType::Q4_0, [2048, 640], None, f, Layout::Dense));
     // Prefill.
     for dtype in [DType::Q4_0, DType::Q4K, DType::Q6K, DType::Q8_0] {
-        all.push(product(dtype, [2048, 640], Some(512), f, Layout::Dense));
         all.push(product(dtype, [2560, 2560], Some(512), f, Layout::Dense));
     }
+    all.push(product(DType::Q4_0, [2048, 640], Some(512), f, Layout::Dense));
     all
 }

@@ -5,7 +5,8 @@ use tintype_gpu::kernel::{Rows, Unit, UnitError};
 
 use super::Params;
 use crate::number::{Number, Numbers, Stored};
-use crate::simd::quant::{Block, decode, products, rows};
+use crate::simd::dots;
+use crate::simd::quant::{Block, decode, rows};
 
 /// Vectors up to which rows are not decoded into memory.
 pub(super) const FEW: usize = 8;
@@ -71,10 +72,8 @@ fn into<B: Block, T: Stored>(unit: &mut Unit<'_>, p: &Params) -> Result<(), Unit
         let mut decoded = vec![0.0f32; count * k];
         decode::<B>(weights, &mut decoded);
         let mut lanes = Vec::new();
-        // Some vectors at a time, so that their running sums stay in the cache.
-        for (xs, sums) in xs.chunks(6 * k).zip(sums.chunks_mut(6 * count)) {
-            products(xs, &decoded, k, sums, count, &mut lanes);
-        }
+        let [left, right] = [xs, &decoded].map(|data| dots::Rows { data, pitch: k });
+        dots::products(left, m, right, count, k, &mut sums, &mut lanes);
     }
     for (at, sums) in sums.chunks_exact(count).enumerate() {
         if let Some(row) = out.row(at) {

@@ -2,12 +2,7 @@
 //! time become f32. Values of few bits are looked up in tables of sixteen that are scaled first.
 
 use super::super::lanes::{LANES, Lanes, bits};
-use super::{Block, f16};
-
-#[inline(always)]
-fn scale(block: &[u8], at: usize) -> f32 {
-    f16(u16::from_le_bytes([block[at], block[at + 1]]))
-}
+use super::Block;
 
 /// 0, 1, … 15.
 #[rustfmt::skip]
@@ -31,14 +26,38 @@ const fn moved(from: [f32; LANES], by: f32) -> [f32; LANES] {
 
 /// `table · d`.
 #[inline(always)]
-fn scaled<L: Lanes>(table: &[f32; LANES], d: f32) -> L {
-    L::load(table).mul(L::splat(d))
+fn scaled<L: Lanes>(table: &[f32; LANES], d: L) -> L {
+    L::load(table).mul(d)
 }
 
 /// `table · d + m`, rounded once.
 #[inline(always)]
-fn affine<L: Lanes>(table: &[f32; LANES], d: f32, m: f32) -> L {
-    L::load(table).mul_add(L::splat(d), L::splat(m))
+fn affine<L: Lanes>(table: &[f32; LANES], d: L, m: L) -> L {
+    L::load(table).mul_add(d, m)
+}
+
+/// The f16 at `at` in all lanes.
+#[inline(always)]
+fn half<L: Lanes>(block: &[u8], at: usize) -> L {
+    L::splat_half(u16::from_le_bytes([block[at], block[at + 1]]))
+}
+
+/// Lanes as numbers in memory, from where each can be had in all lanes.
+#[inline(always)]
+fn stored<L: Lanes>(lanes: L) -> [f32; LANES] {
+    let mut all = [0.0; LANES];
+    lanes.store(&mut all);
+    all
+}
+
+/// A body for each of the given numbers, so that shifts and places in it are constants.
+macro_rules! unrolled {
+    ($name:ident in [$($n:literal)*] $body:block) => {
+        $({
+            const $name: usize = $n;
+            $body
+        })*
+    };
 }
 
 /// Low, then high halves of sixteen bytes.
@@ -71,21 +90,21 @@ block! {
     /// An f16 scale, then 32 halves of bytes less 8.
     Q4_0 18 32 |block, each, L| {
         const TABLE: [f32; LANES] = moved(COUNT, -8.0);
-        nibbles(&block[2..], scaled::<L>(&TABLE, scale(block, 0)), &mut each);
+        nibbles(&block[2..], scaled::<L>(&TABLE, half(block, 0)), &mut each);
     }
 }
 
 block! {
     /// Scale and minimum, then 32 halves of bytes.
     Q4_1 20 32 |block, each, L| {
-        nibbles(&block[4..], affine::<L>(&COUNT, scale(block, 0), scale(block, 2)), &mut each);
+        nibbles(&block[4..], affine::<L>(&COUNT, half(block, 0), half(block, 2)), &mut each);
     }
 }
 
 block! {
     /// An f16 scale, then 32 halves of bytes that name values of a table.
     Iq4Nl 18 32 |block, each, L| {
-        nibbles(&block[2..], scaled::<L>(&crate::quant::IQ4_NL, scale(block, 0)), &mut each);
+        nibbles(&block[2..], scaled::<L>(&crate::quant::IQ4_NL, half(block, 0)), &mut each);
     }
 }
 
@@ -93,7 +112,7 @@ block! {
     /// An f16 scale, 32 fifth bits, then 32 halves of bytes; less 16.
     Q5_0 22 32 |block, each, L| {
         const CLEAR: [f32; LANES] = moved(COUNT, -16.0);
-        let d = scale(block, 0);
+        let d = half::<L>(block, 0);
         let (clear, set) = (scaled::<L>(&CLEAR, d), scaled::<L>(&COUNT, d));
         let high = [2, 4].map(|at| u16::from_le_bytes([block[at], block[at + 1]]));
         each(0, L::lookup_two(&block[6..], 0, high[0], clear, set));
@@ -105,7 +124,7 @@ block! {
     /// Scale and minimum, 32 fifth bits, then 32 halves of bytes.
     Q5_1 24 32 |block, each, L| {
         const SET: [f32; LANES] = moved(COUNT, 16.0);
-        let (d, m) = (scale(block, 0), scale(block, 2));
+        let (d, m) = (half::<L>(block, 0), half::<L>(block, 2));
         let (clear, set) = (affine::<L>(&COUNT, d, m), affine::<L>(&SET, d, m));
         let high = [4, 6].map(|at| u16::from_le_bytes([block[at], block[at + 1]]));
         each(0, L::lookup_two(&block[8..], 0, high[0], clear, set));
@@ -116,7 +135,7 @@ block! {
 block! {
     /// An f16 scale, then 32 signed bytes.
     Q8_0 34 32 |block, each, L| {
-        let d = L::splat(scale(block, 0));
+        let d = half::<L>(block, 0);
         each(0, L::signed(&block[2..]).mul(d));
         each(1, L::signed(&block[2 + LANES..]).mul(d));
     }
@@ -125,15 +144,15 @@ block! {
 block! {
     /// 16 bytes of 4-bit scales and minima, 64 bytes of 4 values each, scales of both.
     Q2K 84 256 |block, each, L| {
-        let (d, least) = (scale(block, 80), scale(block, 82));
-        for group in 0..16 {
-            // 128 values share 32 bytes: 16 groups, the upper half of the bytes for odd ones.
-            let bytes = &block[16 + 32 * (group / 8) + LANES * (group % 2)..];
-            let both = block[group];
-            let table =
-                affine::<L>(&TWO_BITS, d * f32::from(both & 15), -(least * f32::from(both >> 4)));
-            each(group, L::lookup(bytes, 2 * (group / 2 % 4) as i32, table));
-        }
+        let numbers = L::load(&COUNT);
+        let scales = stored(L::lookup(block, 0, numbers).mul(half(block, 80)));
+        let minima = stored(L::lookup(block, 4, numbers).mul(half(block, 82)).mul(L::splat(-1.0)));
+        // 128 values share 32 bytes; odd groups have the upper half of them.
+        unrolled! { G in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15] {
+            let bytes = &block[16 + 32 * (G / 8) + LANES * (G % 2)..];
+            let table = affine::<L>(&TWO_BITS, L::splat(scales[G]), L::splat(minima[G]));
+            each(G, L::lookup(bytes, 2 * (G / 2 % 4) as i32, table));
+        } }
     }
 }
 
@@ -142,45 +161,66 @@ block! {
     /// scale of those.
     Q3K 110 256 |block, each, L| {
         const CLEAR: [f32; LANES] = moved(TWO_BITS, -4.0);
-        let d = scale(block, 108);
-        let scales = &block[96..108];
-        for group in 0..16 {
-            let bytes = &block[32 + 32 * (group / 8) + LANES * (group % 2)..];
-            let high = bits(&block[LANES * (group % 2)..], group / 2);
-            let low = if group < 8 { scales[group] & 15 } else { scales[group - 8] >> 4 };
-            let upper = scales[8 + group % 4] >> (2 * (group / 4)) & 3;
-            let d = d * (f32::from(low | upper << 4) - 32.0);
-            let (clear, set) = (scaled::<L>(&CLEAR, d), scaled::<L>(&TWO_BITS, d));
-            each(group, L::lookup_two(bytes, 2 * (group / 2 % 4) as i32, high, clear, set));
+        let word = |at: usize| {
+            u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]])
+        };
+        // Four bits of scale s in half s / 8 of byte s mod 8, two at bit 2·(s / 4) of byte 8 + s mod 4.
+        let (low, high) = ([word(96), word(100)], word(104));
+        let mut six = [0u8; LANES];
+        for part in 0..4 {
+            let four = low[part % 2] >> (4 * (part / 2)) & 0x0f0f_0f0f;
+            let two = (high >> (2 * part) & 0x0303_0303) << 4;
+            six[4 * part..][..4].copy_from_slice(&(four | two).to_le_bytes());
         }
+        let less = L::splat(-32.0).mul_add(L::splat(1.0), L::unsigned(&six));
+        let scales = stored(less.mul(half(block, 108)));
+        unrolled! { G in [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15] {
+            let bytes = &block[32 + 32 * (G / 8) + LANES * (G % 2)..];
+            let high = bits(&block[LANES * (G % 2)..], G / 2);
+            let d = L::splat(scales[G]);
+            let (clear, set) = (scaled::<L>(&CLEAR, d), scaled::<L>(&TWO_BITS, d));
+            each(G, L::lookup_two(bytes, 2 * (G / 2 % 4) as i32, high, clear, set));
+        } }
     }
 }
 
-/// Scale and minimum `at` of eight, of 6 bits each in 12 bytes.
+/// Eight scales times `d`, then eight minima times `-m`, out of 6 bits each in 12 bytes: the first
+/// four of both in the low bits of bytes 0 to 7; of the others, four bits in the halves of bytes 8 to
+/// 11 and two at the top of bytes 0 to 7.
 #[inline(always)]
-fn six_bit_pair(bytes: &[u8], at: usize) -> (f32, f32) {
-    let (d, m) = match at {
-        0..4 => (bytes[at] & 63, bytes[at + 4] & 63),
-        _ => {
-            (bytes[at + 4] & 15 | bytes[at - 4] >> 6 << 4, bytes[at + 4] >> 4 | bytes[at] >> 6 << 4)
-        }
-    };
-    (f32::from(d), f32::from(m))
+fn six_bit_pairs<L: Lanes>(block: &[u8], d: L, m: L) -> [f32; LANES] {
+    let word =
+        |at: usize| u32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
+    let [first, second, third] = [word(4), word(8), word(12)];
+    let words = [
+        first & 0x3f3f_3f3f,
+        third & 0x0f0f_0f0f | (first >> 6 & 0x0303_0303) << 4,
+        second & 0x3f3f_3f3f,
+        third >> 4 & 0x0f0f_0f0f | (second >> 6 & 0x0303_0303) << 4,
+    ];
+    let mut six = [0u8; LANES];
+    for (bytes, word) in six.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+    let numbers = L::unsigned(&six);
+    let (scales, minima) = (stored(numbers.mul(d)), stored(numbers.mul(m).mul(L::splat(-1.0))));
+    let mut all = scales;
+    all[8..].copy_from_slice(&minima[8..]);
+    all
 }
 
 block! {
     /// Scales of scales and of minima, 12 bytes of both, 128 bytes of 2 values each.
     Q4K 144 256 |block, each, L| {
-        let (d, least) = (scale(block, 0), scale(block, 2));
-        for part in 0..8 {
-            let (scale, minimum) = six_bit_pair(&block[4..16], part);
-            let table = affine::<L>(&COUNT, d * scale, -(least * minimum));
+        let all = six_bit_pairs::<L>(block, half(block, 0), half(block, 2));
+        unrolled! { P in [0 1 2 3 4 5 6 7] {
+            let table = affine::<L>(&COUNT, L::splat(all[P]), L::splat(all[8 + P]));
             // 64 values share 32 bytes.
-            let bytes = &block[16 + 32 * (part / 2)..];
-            let shift = 4 * (part % 2) as i32;
-            each(2 * part, L::lookup(bytes, shift, table));
-            each(2 * part + 1, L::lookup(&bytes[LANES..], shift, table));
-        }
+            let bytes = &block[16 + 32 * (P / 2)..];
+            const SHIFT: i32 = 4 * (P % 2) as i32;
+            each(2 * P, L::lookup(bytes, SHIFT, table));
+            each(2 * P + 1, L::lookup(&bytes[LANES..], SHIFT, table));
+        } }
     }
 }
 
@@ -188,33 +228,30 @@ block! {
     /// As Q4_K, with 32 bytes of fifth bits before the values.
     Q5K 176 256 |block, each, L| {
         const SET: [f32; LANES] = moved(COUNT, 16.0);
-        let (d, least) = (scale(block, 0), scale(block, 2));
-        for part in 0..8 {
-            let (scale, minimum) = six_bit_pair(&block[4..16], part);
-            let (d, m) = (d * scale, -(least * minimum));
+        let all = six_bit_pairs::<L>(block, half(block, 0), half(block, 2));
+        unrolled! { P in [0 1 2 3 4 5 6 7] {
+            let (d, m) = (L::splat(all[P]), L::splat(all[8 + P]));
             let (clear, set) = (affine::<L>(&COUNT, d, m), affine::<L>(&SET, d, m));
-            let bytes = &block[48 + 32 * (part / 2)..];
-            let shift = 4 * (part % 2) as i32;
-            for half in 0..2 {
-                let high = bits(&block[16 + LANES * half..], part);
-                let bytes = &bytes[LANES * half..];
-                each(2 * part + half, L::lookup_two(bytes, shift, high, clear, set));
-            }
-        }
+            let bytes = &block[48 + 32 * (P / 2)..];
+            const SHIFT: i32 = 4 * (P % 2) as i32;
+            let high = [bits(&block[16..], P), bits(&block[16 + LANES..], P)];
+            each(2 * P, L::lookup_two(bytes, SHIFT, high[0], clear, set));
+            each(2 * P + 1, L::lookup_two(&bytes[LANES..], SHIFT, high[1], clear, set));
+        } }
     }
 }
 
 block! {
     /// 128 bytes of low halves, 64 of high pairs, 16 signed scales, an f16 scale.
     Q6K 210 256 |block, each, L| {
-        let d = scale(block, 208);
-        for group in 0..16 {
-            let (half, quarter, part) = (group / 8, group / 2 % 4, group % 2);
-            let low = &block[64 * half + 32 * (quarter % 2) + LANES * part..];
-            let high = &block[128 + 32 * half + LANES * part..];
-            let values =
-                L::six_bits(low, 4 * (quarter / 2) as i32, high, 2 * quarter as i32);
-            each(group, values.mul(L::splat(d * f32::from(block[192 + group] as i8))));
-        }
+        let scales = stored(L::signed(&block[192..]).mul(half(block, 208)));
+        unrolled! { P in [0 1 2 3 4 5 6 7] {
+            let low = &block[64 * (P / 4) + 32 * (P % 2)..];
+            let high = &block[128 + 32 * (P / 4)..];
+            let [first, second] =
+                L::six_bits(low, 4 * (P / 2 % 2) as i32, high, 2 * (P % 4) as i32);
+            each(2 * P, first.mul(L::splat(scales[2 * P])));
+            each(2 * P + 1, second.mul(L::splat(scales[2 * P + 1])));
+        } }
     }
 }

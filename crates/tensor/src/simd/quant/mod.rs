@@ -1,12 +1,13 @@
 //! Quantized blocks in vector registers: rows decoded, and products of rows with f32 vectors. A row's
 //! product is summed in 16 lanes, sixteen weights after sixteen, then the lanes in a tree: one order
-//! for any number of rows and vectors and any instruction set. Weights are rounded to f32 once.
+//! for any number of rows and vectors and any instruction set, that of [`super::dots`]. Weights are
+//! rounded to f32 once.
 
 mod blocks;
 
 pub(crate) use blocks::{Iq4Nl, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 
-use super::lanes::{LANES, Lanes, OnLanes, dispatch};
+use super::lanes::{LANES, Lanes, OnLanes, dispatch, prefetch};
 
 /// A block type.
 pub(crate) trait Block {
@@ -67,7 +68,9 @@ impl<B: Block, const M: usize> OnLanes for RowsOf<'_, B, M> {
         while row < count {
             let weights = &self.weights[row * row_bytes..];
             row += match (M, count - row) {
-                (1, 4..) => side_by_side::<L, B, M, 4>(weights, row_bytes, &self.xs, self.out, row),
+                (1, 4..) if B::ELEMENTS < 256 => {
+                    side_by_side::<L, B, M, 4>(weights, row_bytes, &self.xs, self.out, row)
+                }
                 (1 | 2, 2..) => {
                     side_by_side::<L, B, M, 2>(weights, row_bytes, &self.xs, self.out, row)
                 }
@@ -76,6 +79,9 @@ impl<B: Block, const M: usize> OnLanes for RowsOf<'_, B, M> {
         }
     }
 }
+
+/// How far ahead weights are asked for, in bytes.
+const AHEAD: usize = 4096;
 
 /// `R` rows with all vectors; returns `R`.
 #[inline(always)]
@@ -94,6 +100,10 @@ fn side_by_side<L: Lanes, B: Block, const M: usize, const R: usize>(
         }
         for (r, sums) in sums.iter_mut().enumerate() {
             let block = &weights[r * row_bytes + at * B::BYTES..][..B::BYTES];
+            // Rows side by side are no stream that the processor foresees.
+            for line in (0..B::BYTES).step_by(64) {
+                prefetch(block.as_ptr().wrapping_add(AHEAD + line));
+            }
             B::groups::<L>(
                 block,
                 #[inline(always)]
@@ -114,131 +124,6 @@ fn side_by_side<L: Lanes, B: Block, const M: usize, const R: usize>(
     R
 }
 
-/// Depth of a stretch that vectors and rows are multiplied in while they lie in the first cache.
-const DEPTH: usize = 512;
-
-/// `out[m][n] = Σ xs[m]·rows[n]` over f32 rows `k` long, both dense; `out` is `pitch` wide. The order
-/// is that of [`rows`]. `lanes` is scratch.
-pub(crate) fn products(
-    xs: &[f32],
-    rows: &[f32],
-    k: usize,
-    out: &mut [f32],
-    pitch: usize,
-    lanes: &mut Vec<f32>,
-) {
-    assert!(k > 0 && k.is_multiple_of(LANES), "rows of whole lanes");
-    let (m, n) = (xs.len() / k, rows.len() / k);
-    assert!(m > 0 && n > 0 && out.len() >= (m - 1) * pitch + n && pitch >= n, "out too short");
-    lanes.clear();
-    lanes.resize(m * n * LANES, 0.0);
-    for k0 in (0..k).step_by(DEPTH) {
-        let depth = DEPTH.min(k - k0);
-        dispatch(Tiles { xs: &xs[k0..], rows: &rows[k0..], k, depth, m, n, lanes });
-    }
-    for (row, lanes) in lanes.chunks_exact(n * LANES).enumerate() {
-        dispatch(Sums { lanes, out: &mut out[row * pitch..][..n] });
-    }
-}
-
-struct Sums<'a> {
-    lanes: &'a [f32],
-    out: &'a mut [f32],
-}
-
-impl OnLanes for Sums<'_> {
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        for (lanes, out) in self.lanes.chunks_exact(LANES).zip(self.out) {
-            *out = L::load(lanes).sum();
-        }
-    }
-}
-
-/// Adds products of `m` and `n` rows, `depth` deep, to sixteen lanes each.
-struct Tiles<'a> {
-    xs: &'a [f32],
-    rows: &'a [f32],
-    /// Distance between rows of both.
-    k: usize,
-    depth: usize,
-    m: usize,
-    n: usize,
-    /// `[m][n][LANES]`
-    lanes: &'a mut [f32],
-}
-
-impl OnLanes for Tiles<'_> {
-    #[inline(always)]
-    fn run<L: Lanes>(mut self) {
-        assert!(self.xs.len() >= (self.m - 1) * self.k + self.depth, "vectors too short");
-        assert!(self.rows.len() >= (self.n - 1) * self.k + self.depth, "rows too short");
-        assert!(self.lanes.len() >= self.m * self.n * LANES && self.depth.is_multiple_of(LANES));
-        let mut m = 0;
-        while m < self.m {
-            let high = if L::WIDE { 6 } else { 2 };
-            let high = if self.m - m >= high { high } else { 1 };
-            let mut n = 0;
-            while n < self.n {
-                let left = self.n - n;
-                // SAFETY: the tile ends where `m` and `n` do, for which lengths are asserted.
-                n += unsafe {
-                    match (high, left) {
-                        (6, 4..) if L::WIDE => tile::<L, 6, 4>(&mut self, m, n),
-                        (6, _) if L::WIDE => tile::<L, 6, 1>(&mut self, m, n),
-                        (2, 2..) => tile::<L, 2, 2>(&mut self, m, n),
-                        (2, _) => tile::<L, 2, 1>(&mut self, m, n),
-                        (_, 4..) => tile::<L, 1, 4>(&mut self, m, n),
-                        (_, _) => tile::<L, 1, 1>(&mut self, m, n),
-                    }
-                };
-            }
-            m += high;
-        }
-    }
-}
-
-/// # Safety
-/// `m + M` and `n + N` are within the rows that [`Tiles::run`] asserted lengths for.
-#[inline(always)]
-unsafe fn tile<L: Lanes, const M: usize, const N: usize>(
-    tiles: &mut Tiles<'_>,
-    m: usize,
-    n: usize,
-) -> usize {
-    let k = tiles.k;
-    let mut sums = [[L::zero(); N]; M];
-    let mut x = [L::zero(); M];
-    // SAFETY: addresses stay within rows below `m + M` and `n + N` and below `depth` in each.
-    unsafe {
-        let lanes = tiles.lanes.as_mut_ptr().add((m * tiles.n + n) * LANES);
-        for i in 0..M {
-            for j in 0..N {
-                sums[i][j] = L::read(lanes.add((i * tiles.n + j) * LANES));
-            }
-        }
-        let xs = tiles.xs.as_ptr().add(m * k);
-        let rows = tiles.rows.as_ptr().add(n * k);
-        for at in (0..tiles.depth).step_by(LANES) {
-            for i in 0..M {
-                x[i] = L::read(xs.add(i * k + at));
-            }
-            for j in 0..N {
-                let w = L::read(rows.add(j * k + at));
-                for i in 0..M {
-                    sums[i][j] = w.mul_add(x[i], sums[i][j]);
-                }
-            }
-        }
-        for i in 0..M {
-            for j in 0..N {
-                sums[i][j].write(lanes.add((i * tiles.n + j) * LANES));
-            }
-        }
-    }
-    N
-}
-
 /// An f16 as f32, exactly; plain arithmetic, so that it inlines everywhere.
 #[inline(always)]
 pub(super) fn f16(bits: u16) -> f32 {
@@ -253,6 +138,7 @@ pub(super) fn f16(bits: u16) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::dots::{Rows, products};
 
     #[test]
     fn every_f16_becomes_the_same_f32() {
@@ -278,7 +164,8 @@ mod tests {
         let mut decoded = vec![0.0; count * k];
         decode::<Q4_0>(&weights, &mut decoded);
         let mut together = vec![0.0; m * count];
-        products(&xs, &decoded, k, &mut together, count, &mut Vec::new());
+        let [left, right] = [Rows { data: &xs, pitch: k }, Rows { data: &decoded, pitch: k }];
+        products(left, m, right, count, k, &mut together, &mut Vec::new());
         for (x, together) in xs.chunks_exact(k).zip(together.chunks_exact(count)) {
             let mut alone = vec![0.0; count];
             rows::<Q4_0, 1>(&weights, [x], &mut alone);
