@@ -48,5 +48,4 @@ pub const OPERATIONS: &[Operation] = &[
     resize::OPERATION,
     concat::OPERATION,
     pad::OPERATION,
-    matmul::OPERATION,
 ];
