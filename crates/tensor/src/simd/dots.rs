@@ -140,6 +140,7 @@ impl OnLanes for Tiles<'_> {
 /// # Safety
 /// `m + M` and `n + N` are within the rows that [`Tiles::run`] asserted lengths for.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "an index names a register of a tile")]
 unsafe fn tile<L: Lanes, const M: usize, const N: usize>(
     tiles: &mut Tiles<'_>,
     m: usize,
