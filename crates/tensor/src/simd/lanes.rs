@@ -586,7 +586,8 @@ mod tests {
                 show(L::lookup_two(bytes, shift, 0b1011_0010_1110_0101, a, b));
             }
             for group in 0..4 {
-                L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group).map(&mut show);
+                let both = L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group);
+                both.into_iter().for_each(&mut show);
             }
             show(L::unsigned(bytes));
             show(L::splat_half(halves[3]));
