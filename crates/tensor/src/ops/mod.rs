@@ -3,14 +3,17 @@
 
 pub mod case;
 pub mod chain;
+pub mod concat;
 pub mod conv;
 pub mod copy;
 pub mod fill;
 pub mod matmul;
 pub mod norm;
+pub mod pad;
 pub mod pointwise;
-pub mod quant_matvec;
+pub mod quant_matmul;
 pub mod reduce;
+pub mod resize;
 pub mod softcap;
 
 mod rows;
@@ -40,9 +43,11 @@ pub const OPERATIONS: &[Operation] = &[
     softcap::OPERATION,
     chain::OPERATION,
     matmul::OPERATION,
-    quant_matvec::OPERATION,
+    quant_matmul::OPERATION,
     reduce::OPERATION,
     norm::OPERATION,
     conv::OPERATION,
-    matmul::OPERATION,
+    resize::OPERATION,
+    concat::OPERATION,
+    pad::OPERATION,
 ];

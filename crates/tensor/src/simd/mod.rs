@@ -3,6 +3,7 @@
 
 mod convert;
 pub(crate) mod dense;
+pub(crate) mod dots;
 pub(crate) mod fold;
 mod lanes;
 mod math;
