@@ -1,6 +1,7 @@
 //! The operations, a folder each, and the one list of them that tests, benchmarks and the generated
 //! table iterate. Each records into a session; none allocates or waits.
 
+pub mod attention;
 pub mod case;
 pub mod copy;
 pub mod fill;
@@ -10,6 +11,7 @@ pub mod pointwise;
 pub mod quant_matvec;
 pub mod reduce;
 pub mod softcap;
+pub mod softmax;
 
 mod rows;
 mod walked;
@@ -40,5 +42,7 @@ pub const OPERATIONS: &[Operation] = &[
     quant_matvec::OPERATION,
     reduce::OPERATION,
     norm::OPERATION,
+    softmax::OPERATION,
+    attention::OPERATION,
     matmul::OPERATION,
 ];
