@@ -1,6 +1,7 @@
 //! The operations, a folder each, and the one list of them that tests, benchmarks and the generated
 //! table iterate. Each records into a session; none allocates or waits.
 
+pub mod attention;
 pub mod case;
 pub mod chain;
 pub mod concat;
@@ -15,6 +16,7 @@ pub mod quant_matmul;
 pub mod reduce;
 pub mod resize;
 pub mod softcap;
+pub mod softmax;
 
 mod rows;
 mod walked;
@@ -50,4 +52,6 @@ pub const OPERATIONS: &[Operation] = &[
     resize::OPERATION,
     concat::OPERATION,
     pad::OPERATION,
+    softmax::OPERATION,
+    attention::OPERATION,
 ];
