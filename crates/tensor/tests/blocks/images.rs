@@ -50,7 +50,7 @@ impl Block<'_> {
 
 #[test]
 fn dit() {
-    check("dit", |block| {
+    check("dit", &[("sums with norms", 1), ("pointwise chains", 3)], |block| {
         let (x, context) = (block.get("x"), block.get("context"));
         let (time, table) = (block.get("time"), block.get("scale_shift_table"));
         let all = block.graph.add(table, time)?;
@@ -72,7 +72,7 @@ fn dit() {
 
 #[test]
 fn resnet() {
-    check("resnet", |block| {
+    check("resnet", &[], |block| {
         let (x, time) = (block.get("x"), block.get("time"));
         block.residual("block", x, Some(time))
     });
@@ -80,7 +80,7 @@ fn resnet() {
 
 #[test]
 fn vae_mid() {
-    check("vae_mid", |block| {
+    check("vae_mid", &[], |block| {
         let x = block.get("x");
         let x = block.residual("first", x, None)?;
         let shape = block.graph.shape(x)?;
@@ -95,7 +95,7 @@ fn vae_mid() {
 
 #[test]
 fn spatial_transformer() {
-    check("spatial", |block| {
+    check("spatial", &[("sums with norms", 2), ("pointwise chains", 2)], |block| {
         let (x, context) = (block.get("x"), block.get("context"));
         let shape = block.graph.shape(x)?;
         let h = block.group_norm("norm", x, 1e-6, false)?;

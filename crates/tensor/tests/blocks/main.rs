@@ -88,7 +88,11 @@ impl Block<'_> {
 }
 
 /// Builds a block, runs it in every way, and compares with PyTorch.
-pub(crate) fn check(name: &str, build: impl Fn(&mut Block<'_>) -> Result<Value>) {
+pub(crate) fn check(
+    name: &str,
+    fused: &[(&str, usize)],
+    build: impl Fn(&mut Block<'_>) -> Result<Value>,
+) {
     let path = format!("{}/tests/blocks/goldens/{name}.safetensors", env!("CARGO_MANIFEST_DIR"));
     let bytes = std::fs::read(Path::new(&path)).unwrap();
     for device in common::devices() {
@@ -133,6 +137,9 @@ pub(crate) fn check(name: &str, build: impl Fn(&mut Block<'_>) -> Result<Value>)
                     );
                 }
                 let stats = plan.stats();
+                let found: Vec<_> =
+                    stats.fused.iter().copied().filter(|(_, count)| *count > 0).collect();
+                assert_eq!(found, if fuse { fused } else { &[] }, "{name}");
                 assert!(stats.arena_bytes < stats.sum_bytes, "{name}: {stats}");
                 first.get_or_insert(result);
                 if let Some(folder) = std::env::var_os("TINTYPE_DUMP").filter(|_| fuse) {

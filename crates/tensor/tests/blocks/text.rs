@@ -17,7 +17,7 @@ impl Block<'_> {
 
 #[test]
 fn t5() {
-    check("t5", |block| {
+    check("t5", &[("sums with norms", 1), ("pointwise chains", 1)], |block| {
         let (x, bias) = (block.get("x"), block.get("bias"));
         let n = block.rms_norm("norm1", x, 0.0)?;
         let op = |_| AttentionOp { bias: true, ..AttentionOp::new(1.0) };
@@ -35,7 +35,7 @@ fn t5() {
 
 #[test]
 fn clip() {
-    check("clip", |block| {
+    check("clip", &[("sums with norms", 1), ("pointwise chains", 2)], |block| {
         let x = block.get("x");
         let n = block.layer_norm("norm1", x)?;
         let op = |scale| AttentionOp { causal: true, ..AttentionOp::new(scale) };
@@ -63,7 +63,7 @@ fn turn(graph: &mut Graph, v: Value, cos: Value, sin: Value) -> Result<Value> {
 
 #[test]
 fn gemma() {
-    check("gemma", |block| {
+    check("gemma", &[("sums with norms", 1), ("pointwise chains", 3)], |block| {
         let x = block.get("x");
         let (cos, sin) = (block.get("cos"), block.get("sin"));
         let n = block.rms_norm("norm1", x, 1.0)?;
