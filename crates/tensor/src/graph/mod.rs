@@ -15,12 +15,22 @@
 //!
 //! It must not know files or models.
 
+mod allocate;
 mod build;
+mod fuse;
+pub mod memory;
 mod meta;
 mod op;
+mod order;
+mod place;
+mod plan;
+mod rewrite;
+mod storage;
+mod verify;
 mod view;
 
 pub use build::{Graph, Value};
 pub use meta::{Meta, broadcast_shape, exactly, refuse_dtype, refuse_shape};
 pub use op::{Layout, Op};
+pub use plan::{Plan, PlanOptions, PlanStats};
 pub use view::View;

@@ -3,6 +3,7 @@
 
 pub mod attention;
 pub mod case;
+pub mod conv;
 pub mod copy;
 pub mod fill;
 pub mod matmul;
@@ -44,5 +45,6 @@ pub const OPERATIONS: &[Operation] = &[
     norm::OPERATION,
     softmax::OPERATION,
     attention::OPERATION,
+    conv::OPERATION,
     matmul::OPERATION,
 ];

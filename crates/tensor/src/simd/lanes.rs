@@ -6,9 +6,21 @@ pub(super) const LANES: usize = 16;
 
 /// Sixteen lanes. Methods that take slices read their first sixteen items (fewer is a panic).
 pub(super) trait Lanes: Copy {
+    /// Sixteen lanes are one register of thirty-two: tiles may be large.
+    const WIDE: bool;
     fn zero() -> Self;
     fn splat(x: f32) -> Self;
     fn load(from: &[f32]) -> Self;
+    /// Sixteen numbers from an address.
+    ///
+    /// # Safety
+    /// They are there.
+    unsafe fn read(from: *const f32) -> Self;
+    /// Sixteen numbers to an address.
+    ///
+    /// # Safety
+    /// There is room for them.
+    unsafe fn write(self, to: *mut f32);
     /// Signed bytes as numbers.
     fn signed(from: &[u8]) -> Self;
     /// `(low >> low_shift & 15) + 16·(high >> high_shift & 3) − 32`.
@@ -28,6 +40,20 @@ pub(super) trait Lanes: Copy {
 pub(super) struct Portable([f32; LANES]);
 
 impl Lanes for Portable {
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    unsafe fn read(from: *const f32) -> Self {
+        // SAFETY: sixteen numbers are there, says the caller.
+        Portable(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn write(self, to: *mut f32) {
+        // SAFETY: there is room for sixteen, says the caller.
+        unsafe { to.cast::<[f32; LANES]>().write_unaligned(self.0) }
+    }
+
     #[inline(always)]
     fn zero() -> Self {
         Portable([0.0; LANES])
@@ -174,6 +200,20 @@ mod x86 {
     }
 
     impl Lanes for Avx512 {
+        const WIDE: bool = true;
+
+        #[inline(always)]
+        unsafe fn read(from: *const f32) -> Self {
+            // SAFETY: module rule; sixteen numbers are there, says the caller.
+            Avx512(unsafe { _mm512_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn write(self, to: *mut f32) {
+            // SAFETY: module rule; there is room for sixteen, says the caller.
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+
         #[inline(always)]
         fn zero() -> Self {
             // SAFETY: module rule.
@@ -268,6 +308,23 @@ mod x86 {
     }
 
     impl Lanes for Avx2 {
+        const WIDE: bool = false;
+
+        #[inline(always)]
+        unsafe fn read(from: *const f32) -> Self {
+            // SAFETY: module rule; sixteen numbers are there, says the caller.
+            unsafe { Avx2(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+        }
+
+        #[inline(always)]
+        unsafe fn write(self, to: *mut f32) {
+            // SAFETY: module rule; there is room for sixteen, says the caller.
+            unsafe {
+                _mm256_storeu_ps(to, self.0);
+                _mm256_storeu_ps(to.add(8), self.1);
+            }
+        }
+
         #[inline(always)]
         fn zero() -> Self {
             Self::splat(0.0)

@@ -8,6 +8,7 @@ pub(crate) mod fold;
 mod lanes;
 mod math;
 pub(crate) mod quant;
+pub(crate) mod sweep;
 
 pub(crate) use convert::f16_to_f32;
 pub(crate) use math::{erfc, exp, sigmoid, tanh};
