@@ -1,7 +1,9 @@
 //! The operations, a folder each, and the one list of them that tests, benchmarks and the generated
 //! table iterate. Each records into a session; none allocates or waits.
 
+pub mod attention;
 pub mod case;
+pub mod chain;
 pub mod concat;
 pub mod conv;
 pub mod copy;
@@ -14,6 +16,7 @@ pub mod quant_matmul;
 pub mod reduce;
 pub mod resize;
 pub mod softcap;
+pub mod softmax;
 
 mod rows;
 mod walked;
@@ -40,6 +43,7 @@ pub const OPERATIONS: &[Operation] = &[
     copy::OPERATION,
     pointwise::OPERATION,
     softcap::OPERATION,
+    chain::OPERATION,
     matmul::OPERATION,
     quant_matmul::OPERATION,
     reduce::OPERATION,
@@ -48,4 +52,6 @@ pub const OPERATIONS: &[Operation] = &[
     resize::OPERATION,
     concat::OPERATION,
     pad::OPERATION,
+    softmax::OPERATION,
+    attention::OPERATION,
 ];

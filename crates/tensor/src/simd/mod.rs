@@ -1,6 +1,7 @@
 //! The processor's vector instructions, chosen at run time: the only module with `unsafe`. Each
 //! function here is safe to call with any slices; what it reads and writes is checked before.
 
+pub(crate) mod attend;
 mod convert;
 pub(crate) mod dense;
 pub(crate) mod dots;

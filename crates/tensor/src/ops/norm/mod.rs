@@ -5,12 +5,14 @@
 mod cases;
 mod cpu;
 mod group;
+mod node;
 mod reference;
 
 use tintype_gpu::kernel::KernelSource;
 use tintype_gpu::{Dispatch, Session};
 
 pub use group::{GroupNorm, group_norm, group_scratch_shape};
+pub use node::{GroupNormOp, RowNormOp};
 
 use super::Operation;
 use super::case::Variant;
