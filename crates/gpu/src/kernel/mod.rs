@@ -3,6 +3,7 @@
 
 mod correct;
 mod disk;
+mod halves;
 mod parse;
 mod reflect;
 mod registry;
@@ -10,6 +11,7 @@ mod translate;
 
 pub use correct::correct;
 pub use disk::DiskCache;
+pub use halves::halves;
 pub use parse::{Parsed, parse};
 pub use reflect::{Reflection, Slot};
 pub use registry::Kernel;

@@ -3,7 +3,7 @@
 use naga::back::{msl as naga_msl, spv};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 
-use super::{KernelSource, Parsed, Reflection, correct};
+use super::{KernelSource, Parsed, Reflection, correct, halves};
 use crate::error::{Error, Result};
 
 /// Kernels index only what they own (each is tested at odd sizes with poisoned surroundings), so
@@ -35,7 +35,9 @@ pub fn spirv(source: &KernelSource, parsed: &Parsed) -> Result<Vec<u32>> {
     };
     let words = spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))
         .map_err(|error| bad(source, format!("SPIR-V: {error}")))?;
-    correct(&words).map_err(|reason| bad(source, format!("SPIR-V: {reason}")))
+    correct(&words)
+        .and_then(|words| halves(&words))
+        .map_err(|reason| bad(source, format!("SPIR-V: {reason}")))
 }
 
 fn binding_map(parsed: &Parsed) -> spv::BindingMap {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::build::{Graph, Kind, Value};
-use super::memory::{Arena, Block, place};
+use super::memory::{Arena, Block, first_clash, place};
 use super::meta::Meta;
 use super::op::Op;
 use super::storage::Homes;
@@ -26,9 +26,9 @@ pub(crate) struct Allocation {
     pub(crate) sum_bytes: u64,
     /// Results written over an operand.
     pub(crate) in_place: usize,
-    /// Blocks, for dumps and checks.
+    /// Blocks, and where they lie.
     pub(crate) blocks: Vec<Block>,
-    pub(crate) arena: Arena,
+    arena: Arena,
 }
 
 impl Allocation {
@@ -46,6 +46,17 @@ impl Allocation {
             planner.merge(stages);
         }
         planner.allocate(stages, scratch)
+    }
+
+    /// Checks that blocks that live together share no bytes.
+    pub(crate) fn verify(&self) -> Result<()> {
+        match first_clash(&self.blocks, &self.arena) {
+            None => Ok(()),
+            Some((a, b)) => Err(Error::Graph {
+                node: "plan".into(),
+                reason: format!("blocks {a} and {b} of the arena overlap while both live"),
+            }),
+        }
     }
 
     /// Offset of the block that a root lies in, if it lies in the arena.

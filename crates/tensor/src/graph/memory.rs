@@ -69,3 +69,77 @@ pub fn lower_bound(blocks: &[Block]) -> u64 {
     }
     alive.into_iter().max().unwrap_or(0)
 }
+
+/// Two blocks that share bytes while both live, if there are any; every pair is looked at.
+pub fn first_clash(blocks: &[Block], arena: &Arena) -> Option<(usize, usize)> {
+    let end = |at: usize| arena.offsets[at] + blocks[at].bytes;
+    (0..blocks.len()).find_map(|a| {
+        let clash = |&b: &usize| {
+            let together = blocks[a].first <= blocks[b].last && blocks[b].first <= blocks[a].last;
+            let bytes = arena.offsets[a].max(arena.offsets[b]) < end(a).min(end(b));
+            together && bytes
+        };
+        (a + 1..blocks.len()).find(clash).map(|b| (a, b))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stage by stage and byte by byte: who holds each byte of the arena.
+    fn held_twice(blocks: &[Block], arena: &Arena) -> bool {
+        let stages = blocks.iter().map(|block| block.last + 1).max().unwrap_or(0);
+        (0..stages).any(|stage| {
+            let mut held = vec![false; arena.bytes as usize];
+            let live = (0..blocks.len())
+                .filter(|&at| blocks[at].first <= stage && stage <= blocks[at].last);
+            live.flat_map(|at| arena.offsets[at]..arena.offsets[at] + blocks[at].bytes)
+                .any(|byte| std::mem::replace(&mut held[byte as usize], true))
+        })
+    }
+
+    fn random(random: &mut fastrand::Rng) -> Vec<Block> {
+        let stages = random.usize(1..20);
+        (0..random.usize(0..40))
+            .map(|_| {
+                let first = random.usize(..stages);
+                let last = random.usize(first..stages).min(first + random.usize(..6));
+                Block { bytes: random.u64(0..90), first, last }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn blocks_that_live_together_never_share_a_byte() {
+        let mut generator = fastrand::Rng::new();
+        let (mut sum, mut bound, mut clashes) = (0, 0, 0);
+        for alignment in [1u64, 4, 16] {
+            for _ in 0..500 {
+                let blocks = random(&mut generator);
+                let arena = place(&blocks, alignment).unwrap();
+                assert!(!held_twice(&blocks, &arena), "{blocks:?} {arena:?}");
+                assert_eq!(first_clash(&blocks, &arena), None);
+                assert!(arena.offsets.iter().all(|offset| offset.is_multiple_of(alignment)));
+                assert!(arena.bytes >= lower_bound(&blocks));
+                if alignment == 1 {
+                    (sum, bound) = (sum + arena.bytes, bound + lower_bound(&blocks));
+                }
+                // The checker agrees with the oracle on arenas that are wrong, too.
+                let mut wrong = arena.clone();
+                wrong.offsets.iter_mut().for_each(|offset| *offset /= 2);
+                clashes += usize::from(held_twice(&blocks, &wrong));
+                assert_eq!(first_clash(&blocks, &wrong).is_some(), held_twice(&blocks, &wrong));
+            }
+        }
+        assert!(clashes > 100, "{clashes}");
+        // Close to what no arena can be shorter than.
+        assert!(sum * 100 <= bound * 115, "{sum} bytes, at least {bound}");
+    }
+
+    #[test]
+    fn lengths_that_overflow_are_refused() {
+        let huge = Block { bytes: u64::MAX - 5, first: 0, last: 1 };
+        assert_eq!(place(&[huge, huge], 256), None);
+    }
+}

@@ -17,6 +17,7 @@
 
 mod allocate;
 mod build;
+mod dump;
 mod fuse;
 pub mod memory;
 mod meta;

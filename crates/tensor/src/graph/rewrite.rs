@@ -28,24 +28,13 @@ impl Uses {
         self.nodes.get(&value).map_or(&[], Vec::as_slice)
     }
 
-    /// The only use of a value, if it has one use and is no output.
-    pub(crate) fn only(&self, value: Value) -> Option<usize> {
-        match self.nodes(value) {
-            [at] if !self.outputs.contains(&value) => Some(*at),
-            _ => None,
-        }
+    /// Whether a value is read after runs.
+    pub(crate) fn is_output(&self, value: Value) -> bool {
+        self.outputs.contains(&value)
     }
 }
 
 impl Graph {
-    /// The position of the node that makes each value.
-    pub(crate) fn makers(&self) -> HashMap<Value, usize> {
-        let made = |(at, node): (usize, &super::build::Node)| {
-            node.outputs.iter().map(move |&value| (value, at)).collect::<Vec<_>>()
-        };
-        self.nodes.iter().enumerate().flat_map(made).collect()
-    }
-
     /// Removes the nodes that neither an output nor an update of a state needs.
     pub(crate) fn prune(&mut self) {
         let homes = Homes::of(self);

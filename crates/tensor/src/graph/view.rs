@@ -240,7 +240,7 @@ mod tests {
         if axes == 0 {
             return all;
         }
-        for first in (1..=count).filter(|n| count % n == 0) {
+        for first in (1..=count).filter(|&n: &usize| count.is_multiple_of(n)) {
             for mut rest in shapes(count / first, axes - 1) {
                 rest.insert(0, first);
                 all.push(rest);

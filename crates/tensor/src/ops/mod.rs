@@ -3,14 +3,18 @@
 
 pub mod attention;
 pub mod case;
+pub mod chain;
+pub mod concat;
 pub mod conv;
 pub mod copy;
 pub mod fill;
 pub mod matmul;
 pub mod norm;
+pub mod pad;
 pub mod pointwise;
-pub mod quant_matvec;
+pub mod quant_matmul;
 pub mod reduce;
+pub mod resize;
 pub mod softcap;
 pub mod softmax;
 
@@ -39,12 +43,15 @@ pub const OPERATIONS: &[Operation] = &[
     copy::OPERATION,
     pointwise::OPERATION,
     softcap::OPERATION,
+    chain::OPERATION,
     matmul::OPERATION,
-    quant_matvec::OPERATION,
+    quant_matmul::OPERATION,
     reduce::OPERATION,
     norm::OPERATION,
+    conv::OPERATION,
+    resize::OPERATION,
+    concat::OPERATION,
+    pad::OPERATION,
     softmax::OPERATION,
     attention::OPERATION,
-    conv::OPERATION,
-    matmul::OPERATION,
 ];

@@ -4,6 +4,7 @@
 pub(crate) mod attend;
 mod convert;
 pub(crate) mod dense;
+pub(crate) mod dots;
 pub(crate) mod fold;
 mod lanes;
 mod math;

@@ -83,6 +83,7 @@ impl OnLanes for Sweep<'_> {
 /// # Safety
 /// Filters `first..first + F` and vectors `vector..vector + V` lie within what [`Sweep::run`] checks.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "an index names a register of a tile")]
 unsafe fn tile<L: Lanes, const F: usize, const V: usize>(
     sweep: &mut Sweep<'_>,
     first: usize,

@@ -1,6 +1,9 @@
 //! Fusion: passes that rewrite a graph into one that computes the same with fewer operations. Each
 //! is a pure function of the graph, checked by the verifier and shown equal in tests.
 
+mod norm;
+mod pointwise;
+
 use tintype_gpu::Device;
 
 use super::build::Graph;
@@ -13,4 +16,7 @@ pub(crate) struct FusionPass {
 }
 
 /// Every pass, in the order in which they run.
-pub(crate) const PASSES: &[FusionPass] = &[];
+pub(crate) const PASSES: &[FusionPass] = &[
+    FusionPass { name: "sums with norms", rewrite: norm::rewrite },
+    FusionPass { name: "pointwise chains", rewrite: pointwise::rewrite },
+];

@@ -189,6 +189,9 @@ impl Plan {
             }
         }
         let allocation = Allocation::plan(&graph, &homes, &stages, &scratch, options.reuse)?;
+        if options.verify || cfg!(debug_assertions) {
+            allocation.verify()?;
+        }
         stats.operations = stages.iter().map(Vec::len).sum();
         stats.stages = stages.len();
         stats.in_place = allocation.in_place;

@@ -16,7 +16,7 @@ const SUMS: usize = 64 << 10;
 const OPERATIONS: usize = 500_000_000;
 
 /// Units to aim for, so that threads end together.
-const UNITS: usize = 16;
+const UNITS: usize = 12;
 
 /// Filters and pixels of a unit.
 pub(super) fn tile(
@@ -40,7 +40,7 @@ pub(super) fn tile(
     let units =
         |own: usize, stretch: usize| images * filters.div_ceil(own) * pixels.div_ceil(stretch);
     while units(own, stretch) < UNITS {
-        if stretch >= 512 && rows(stretch / 2) < stretch {
+        if stretch >= 384 && rows(stretch.div_ceil(2)) < stretch {
             stretch = rows(stretch.div_ceil(2));
         } else if own >= 32 {
             own = (own / 2).next_multiple_of(8);

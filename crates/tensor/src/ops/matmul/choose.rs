@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use tintype_gpu::{DType, Device, DeviceKind};
+use tintype_gpu::{Backend, DType, Device, DeviceKind};
 
 use super::Params;
 use super::kernels::{self, COUNTS, GROUP};
@@ -19,8 +19,10 @@ const FEW_ROWS: usize = 16;
 pub(super) enum Choice {
     /// Few rows: `threads` share an output.
     Matvec { threads: u32 },
-    /// Cooperative matrices, fragments of `side`, loads of `width` numbers.
-    Coop { side: u32, width: u32 },
+    /// Cooperative matrices in fragments of `side`, any strides.
+    Coop { side: u32 },
+    /// Cooperative matrices in fragments of 16 from 16-byte cells.
+    CoopWide,
     /// Tiles of this many rows and columns.
     Tiled { rows: u32, columns: u32 },
 }
@@ -72,17 +74,20 @@ fn whole(device: &Device, a: &Tensor, b: &Tensor, out: &Tensor) -> Choice {
     let b_along = b.strides()[1] == 1 || b.strides()[2] == 1;
     let threads = info.limits.max_group_threads >= 128 && info.limits.subgroup_size == (32, 32);
     if let (true, Some(side)) = (halves && b_along && a.strides()[2] == 1 && threads, side) {
-        // Whole vectors of four everywhere, in 16-byte steps from the buffer's start.
-        let fours = |tensor: &Tensor| {
+        // Whole cells of eight everywhere, from the buffer's start. (Only SPIR-V loads a matrix of
+        // halves through wider words; Metal has no fragments of 16.)
+        let cells = |tensor: &Tensor| {
             let start = tensor.buffer().offset() as usize / 2 + tensor.start();
             let strides = tensor.shape().iter().zip(tensor.strides());
-            start.is_multiple_of(4)
-                && strides.into_iter().all(|(n, s)| *n == 1 || *s == 1 || s.is_multiple_of(4))
+            start.is_multiple_of(8)
+                && strides.into_iter().all(|(n, s)| *n == 1 || *s == 1 || s.is_multiple_of(8))
         };
         let inner = if b.strides()[1] == 1 { k } else { n };
-        let whole = k.is_multiple_of(4) && inner.is_multiple_of(4) && fours(a) && fours(b);
-        let width = if whole && side == 16 { 4 } else { 1 };
-        return Choice::Coop { side, width };
+        let whole = k.is_multiple_of(8) && inner.is_multiple_of(8) && cells(a) && cells(b);
+        if whole && side == 16 && info.backend == Backend::Vulkan {
+            return Choice::CoopWide;
+        }
+        return Choice::Coop { side };
     }
     let large = m > 64 && n > 64 && m * n >= 1 << 20;
     let side = if large { 128 } else { 64 };
@@ -90,10 +95,6 @@ fn whole(device: &Device, a: &Tensor, b: &Tensor, out: &Tensor) -> Choice {
 }
 
 impl Choice {
-    pub(super) fn is_matvec(self) -> bool {
-        matches!(self, Choice::Matvec { .. })
-    }
-
     /// The kernel, and its workgroups along n and m.
     pub(super) fn kernel(
         self,
@@ -111,9 +112,16 @@ impl Choice {
                 let kernel = kernels::matvec(types, params.m, threads, vectors);
                 (kernel, [params.n.div_ceil(GROUP / threads), 1])
             }
-            Choice::Coop { side, width } => {
+            Choice::CoopWide => {
+                let tile = kernels::coop_tile(16);
+                let sides = [params.m, params.n].iter().all(|side| side.is_multiple_of(tile));
+                let whole = sides && params.k.is_multiple_of(kernels::COOP_DEPTH);
+                let kernel = kernels::coop_wide(types[2], whole, params.b_k == 1);
+                (kernel, [params.n.div_ceil(tile), params.m.div_ceil(tile)])
+            }
+            Choice::Coop { side } => {
                 let tile = kernels::coop_tile(side);
-                let kernel = kernels::coop(types[2], side, width, params.b_k == 1);
+                let kernel = kernels::coop(types[2], side, params.b_k == 1);
                 (kernel, [params.n.div_ceil(tile), params.m.div_ceil(tile)])
             }
             Choice::Tiled { rows, columns } => {

@@ -1,20 +1,17 @@
 // A tile of BM x BN outputs a workgroup by cooperative matrices: f16 in, f32 sums. Four subgroups in
 // a square hold (BM/2) x (BN/2) outputs each, as 4x4 fragments. Tiles of a and b, BK deep, pass
 // through workgroup memory in two buffers: one is multiplied while the next is on its way. Edges:
-// what lies outside is loaded as 0 and not stored.
-// Aliases: fragments of 16 or 8, and CELL, what is loaded at once: 4 numbers where all strides and
-// starts are whole vectors, else 1.
+// what lies outside is loaded as 0 and not stored. For any strides and starts, one number at a time.
+// Aliases: fragments of 16 or 8, and as many numbers as a thread moves of a tile.
 enable f16;
 enable wgpu_cooperative_matrix;
 
-alias CELL = vec4<f16>;
-alias CELLS = array<vec4<f16>, 8>;
+alias CELLS = array<f16, 32>;
 alias LEFT = coop_mat16x16<f16, A>;
 alias RIGHT = coop_mat16x16<f16, B>;
 alias SUM = coop_mat16x16<f32, C>;
 alias OUT = f32;
 override SIDE: u32 = 16u;
-override WIDTH: u32 = 4u;
 // Columns of b run along k (weights [n, k]), else along n.
 override B_ALONG_K: bool = true;
 const FRAGMENTS: u32 = 4u;
@@ -23,18 +20,18 @@ const BK: u32 = 32u;
 const PAD: u32 = 8u;
 override BM: u32 = SIDE * FRAGMENTS * 2u;
 override BN: u32 = SIDE * FRAGMENTS * 2u;
-// Numbers a row of each tile takes, and cells of a buffer.
+// Numbers that a row of each tile takes, and a buffer.
 const ROW_A: u32 = BK + PAD;
 override ROW_B: u32 = select(BN + PAD, BK + PAD, B_ALONG_K);
-override SIZE_A: u32 = BM * ROW_A / WIDTH;
-override SIZE_B: u32 = select(BK, BN, B_ALONG_K) * ROW_B / WIDTH;
+override SIZE_A: u32 = BM * ROW_A;
+override SIZE_B: u32 = select(BK, BN, B_ALONG_K) * ROW_B;
 
-@group(0) @binding(0) var<storage, read> a: array<CELL>;
-@group(0) @binding(1) var<storage, read> b: array<CELL>;
+@group(0) @binding(0) var<storage, read> a: array<f16>;
+@group(0) @binding(1) var<storage, read> b: array<f16>;
 @group(0) @binding(2) var<storage, read_write> out: array<OUT>;
 
-var<workgroup> tile_a: array<CELL, 2u * SIZE_A>;
-var<workgroup> tile_b: array<CELL, 2u * SIZE_B>;
+var<workgroup> tile_a: array<f16, 2u * SIZE_A>;
+var<workgroup> tile_b: array<f16, 2u * SIZE_B>;
 // One fragment a subgroup on its way out.
 var<workgroup> stage: array<f32, 4u * SIDE * SIDE>;
 
@@ -48,14 +45,14 @@ struct Place {
 // This thread's cells of the tile of a at depth k0.
 fn fetch_a(at: Place, k0: u32) -> CELLS {
     var cells: CELLS;
-    let across = BK / WIDTH;
+    let across = BK;
     for (var i = 0u; i < BM * across / THREADS; i++) {
         let index = at.thread + i * THREADS;
         let row = at.m0 + index / across;
-        let k = k0 + (index % across) * WIDTH;
-        var cell: CELL;
+        let k = k0 + index % across;
+        var cell: f16;
         if row < p.m && k < p.k {
-            cell = a[(p.start_a + at.z * p.a_batch + row * p.a_m + k) / WIDTH];
+            cell = a[p.start_a + at.z * p.a_batch + row * p.a_m + k];
         }
         cells[i] = cell;
     }
@@ -64,32 +61,32 @@ fn fetch_a(at: Place, k0: u32) -> CELLS {
 
 fn keep_a(at: Place, buffer: u32, cells: CELLS) {
     var copy = cells;
-    let across = BK / WIDTH;
+    let across = BK;
     for (var i = 0u; i < BM * across / THREADS; i++) {
         let index = at.thread + i * THREADS;
-        tile_a[buffer * SIZE_A + (index / across) * (ROW_A / WIDTH) + index % across] = copy[i];
+        tile_a[buffer * SIZE_A + (index / across) * (ROW_A) + index % across] = copy[i];
     }
 }
 
 fn fetch_b(at: Place, k0: u32) -> CELLS {
     var cells: CELLS;
-    var across = BN / WIDTH;
+    var across = BN;
     if B_ALONG_K {
-        across = BK / WIDTH;
+        across = BK;
     }
-    for (var i = 0u; i < BN * BK / WIDTH / THREADS; i++) {
+    for (var i = 0u; i < BN * BK / THREADS; i++) {
         let index = at.thread + i * THREADS;
         let outer = index / across;
-        let inner = (index % across) * WIDTH;
+        let inner = index % across;
         var n = at.n0 + inner;
         var k = k0 + outer;
         if B_ALONG_K {
             n = at.n0 + outer;
             k = k0 + inner;
         }
-        var cell: CELL;
+        var cell: f16;
         if n < p.n && k < p.k {
-            cell = b[(p.start_b + at.z * p.b_batch + n * p.b_n + k * p.b_k) / WIDTH];
+            cell = b[p.start_b + at.z * p.b_batch + n * p.b_n + k * p.b_k];
         }
         cells[i] = cell;
     }
@@ -98,13 +95,13 @@ fn fetch_b(at: Place, k0: u32) -> CELLS {
 
 fn keep_b(at: Place, buffer: u32, cells: CELLS) {
     var copy = cells;
-    var across = BN / WIDTH;
+    var across = BN;
     if B_ALONG_K {
-        across = BK / WIDTH;
+        across = BK;
     }
-    for (var i = 0u; i < BN * BK / WIDTH / THREADS; i++) {
+    for (var i = 0u; i < BN * BK / THREADS; i++) {
         let index = at.thread + i * THREADS;
-        tile_b[buffer * SIZE_B + (index / across) * (ROW_B / WIDTH) + index % across] = copy[i];
+        tile_b[buffer * SIZE_B + (index / across) * (ROW_B) + index % across] = copy[i];
     }
 }
 
@@ -137,18 +134,18 @@ fn main(
         for (var kk = 0u; kk < BK; kk += SIDE) {
             var left: array<LEFT, 4>;
             for (var i = 0u; i < FRAGMENTS; i++) {
-                let begin = base_a + ((corner_m + i * SIDE) * ROW_A + kk) / WIDTH;
-                left[i] = coopLoadT<LEFT>(&tile_a[begin], ROW_A / WIDTH);
+                let begin = base_a + (corner_m + i * SIDE) * ROW_A + kk;
+                left[i] = coopLoadT<LEFT>(&tile_a[begin], ROW_A);
             }
             for (var j = 0u; j < FRAGMENTS; j++) {
                 let n = corner_n + j * SIDE;
                 var right: RIGHT;
                 if B_ALONG_K {
-                    let begin = base_b + (n * ROW_B + kk) / WIDTH;
-                    right = coopLoad<RIGHT>(&tile_b[begin], ROW_B / WIDTH);
+                    let begin = base_b + n * ROW_B + kk;
+                    right = coopLoad<RIGHT>(&tile_b[begin], ROW_B);
                 } else {
-                    let begin = base_b + (kk * ROW_B + n) / WIDTH;
-                    right = coopLoadT<RIGHT>(&tile_b[begin], ROW_B / WIDTH);
+                    let begin = base_b + kk * ROW_B + n;
+                    right = coopLoadT<RIGHT>(&tile_b[begin], ROW_B);
                 }
                 for (var i = 0u; i < FRAGMENTS; i++) {
                     sums[i * FRAGMENTS + j] = coopMultiplyAdd(left[i], right, sums[i * FRAGMENTS + j]);

@@ -33,6 +33,12 @@ const COOP: KernelSource = KernelSource {
     cpu: cpu::matmul,
 };
 
+const COOP_WIDE: KernelSource = KernelSource {
+    name: "matmul_coop_wide",
+    wgsl: concat!(include_str!("coop_wide.wgsl"), include_str!("params.wgsl")),
+    ..COOP
+};
+
 /// Rows that one mat-vec dispatch may take.
 pub(super) const COUNTS: [usize; 4] = [8, 4, 2, 1];
 
@@ -91,16 +97,17 @@ pub(super) const fn coop_tile(side: u32) -> u32 {
     8 * side
 }
 
+/// Depth of a cooperative workgroup's tiles.
+pub(super) const COOP_DEPTH: u32 = 32;
+
 type Names = &'static [(&'static str, &'static str)];
 
-/// Aliases for fragments of 16 or 8, loads of 4 numbers or 1, and the output. A thread moves
-/// `8·side·32 / 128 / width` cells.
-fn coop_aliases(out: Number, side: u32, width: u32) -> Names {
+/// Aliases for fragments of 16 or 8. A thread moves `8·side·32 / 128` numbers of a tile.
+fn coop_aliases(out: Number, side: u32) -> Names {
     macro_rules! names {
-        ($out:literal, $side:literal, $cell:literal, $cells:literal) => {
+        ($out:literal, $side:literal, $cells:literal) => {
             &[
-                ("CELL", $cell),
-                ("CELLS", concat!("array<", $cell, ", ", $cells, ">")),
+                ("CELLS", concat!("array<f16, ", $cells, ">")),
                 ("LEFT", concat!("coop_mat", $side, "<f16, A>")),
                 ("RIGHT", concat!("coop_mat", $side, "<f16, B>")),
                 ("SUM", concat!("coop_mat", $side, "<f32, C>")),
@@ -108,24 +115,25 @@ fn coop_aliases(out: Number, side: u32, width: u32) -> Names {
             ]
         };
     }
-    match (out, side, width) {
-        (Number::F16, 16, 4) => names!("f16", "16x16", "vec4<f16>", "8"),
-        (Number::F16, 16, _) => names!("f16", "16x16", "f16", "32"),
-        (Number::F16, _, _) => names!("f16", "8x8", "f16", "16"),
-        (_, 16, 4) => names!("f32", "16x16", "vec4<f16>", "8"),
-        (_, 16, _) => names!("f32", "16x16", "f16", "32"),
-        _ => names!("f32", "8x8", "f16", "16"),
+    match (out, side) {
+        (Number::F16, 16) => names!("f16", "16x16", "32"),
+        (Number::F16, _) => names!("f16", "8x8", "16"),
+        (_, 16) => names!("f32", "16x16", "32"),
+        _ => names!("f32", "8x8", "16"),
     }
 }
 
-pub(super) fn coop(out: Number, side: u32, width: u32, b_along_k: bool) -> Variant {
-    let aliases = coop_aliases(out, side, width);
-    let overrides = vec![
-        ("SIDE", side.into()),
-        ("WIDTH", width.into()),
-        ("B_ALONG_K", f64::from(u8::from(b_along_k))),
-    ];
-    Variant { source: KernelSource { aliases, ..COOP }, overrides }
+pub(super) fn coop(out: Number, side: u32, b_along_k: bool) -> Variant {
+    let overrides = vec![("SIDE", side.into()), ("B_ALONG_K", f64::from(u8::from(b_along_k)))];
+    Variant { source: KernelSource { aliases: coop_aliases(out, side), ..COOP }, overrides }
+}
+
+/// Fragments of 16 from cells of 16 bytes; `whole` when sizes are whole tiles.
+pub(super) fn coop_wide(out: Number, whole: bool, b_along_k: bool) -> Variant {
+    let aliases: Names = if out == Number::F16 { &[("OUT", "f16")] } else { &[("OUT", "f32")] };
+    let flag = |on: bool| f64::from(u8::from(on));
+    let overrides = vec![("EDGES", flag(!whole)), ("B_ALONG_K", flag(b_along_k))];
+    Variant { source: KernelSource { aliases, ..COOP_WIDE }, overrides }
 }
 
 /// Every variation that a device may be given.
@@ -154,9 +162,8 @@ pub(super) fn kernels() -> Vec<Variant> {
     }
     for out in [Number::F32, Number::F16] {
         for along in [true, false] {
-            all.extend(
-                [(16, 4), (16, 1), (8, 1)].map(|(side, width)| coop(out, side, width, along)),
-            );
+            all.extend([16, 8].map(|side| coop(out, side, along)));
+            all.extend([true, false].map(|whole| coop_wide(out, whole, along)));
         }
     }
     all

@@ -9,7 +9,7 @@ use crate::graph::{
     Graph, Layout, Meta, Op, Value, broadcast_shape, exactly, refuse_dtype, refuse_shape,
 };
 use crate::number::Number;
-use crate::ops::quant_matvec::quant_matvec;
+use crate::ops::quant_matmul::quant_matmul;
 
 /// `out[.., m, n] = Σ a[.., m, k]·b[.., k, n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,11 +72,11 @@ impl Op for Linear {
         let [x, w] = exactly("linear", inputs)?;
         let quantized = w.dtype.is_quantized();
         let known = match quantized {
-            true => matches!(w.dtype, DType::Q8_0 | DType::Q6K) && x.dtype == DType::F32,
+            true => crate::quant::TYPES.contains(&w.dtype) && Number::of(x.dtype).is_some(),
             false => inputs.iter().all(|meta| Number::of(meta.dtype).is_some()),
         };
         if !known {
-            let reason = "x is F32, F16 or BF16, weights too; or x F32 and weights Q8_0 or Q6_K";
+            let reason = "x is F32, F16 or BF16, weights too or of a block type that is decoded";
             return Err(refuse_dtype("linear", inputs, reason));
         }
         if w.rank() != 2 || x.rank() == 0 || x.last() != w.shape[1] {
@@ -109,7 +109,7 @@ impl Op for Linear {
         };
         let (x, w, out) = (rows(&inputs[0])?, &inputs[1], rows(&outputs[0])?);
         match w.dtype().is_quantized() {
-            true => quant_matvec(session, w, &x, &out),
+            true => quant_matmul(session, w, &x, &out),
             false => super::linear(session, &x, w, &out),
         }
     }

@@ -221,7 +221,7 @@ pub fn group_norm(
     let pieces = all.len();
     for (at, space) in all.into_iter().enumerate() {
         // Cut, if at all, along batches.
-        if pieces != 1 && space.outer != [1, channels as u32] || pieces != 1 && pieces != batch {
+        if pieces != 1 && (space.outer != [1, channels as u32] || pieces != batch) {
             return refuse(
                 "the output's channels do not lie one after another; copy it after".into(),
             );

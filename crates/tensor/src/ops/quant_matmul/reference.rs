@@ -3,8 +3,15 @@
 use crate::ops::case::Values;
 
 /// `[m, rows]` from weights `[rows, k]` and x `[m, k]`.
-pub(super) fn matvec(weights: &Values, x: &Values) -> Vec<f64> {
+pub(super) fn matmul(weights: &Values, x: &Values) -> Vec<f64> {
     products(weights, x, |w, x| w * x)
+}
+
+/// Output `at`.
+pub(super) fn one(weights: &Values, x: &Values, at: usize) -> f64 {
+    let (rows, k) = (weights.shape[0], weights.shape[1]);
+    let (m, row) = (at / rows, at % rows);
+    weights.data[row * k..][..k].iter().zip(&x.data[m * k..]).map(|(w, x)| w * x).sum()
 }
 
 /// Norm of the output if its terms' signs were independent.
