@@ -7,6 +7,7 @@ pub mod chain;
 pub mod concat;
 pub mod conv;
 pub mod copy;
+pub mod embedding;
 pub mod fill;
 pub mod matmul;
 pub mod norm;
@@ -54,4 +55,5 @@ pub const OPERATIONS: &[Operation] = &[
     pad::OPERATION,
     softmax::OPERATION,
     attention::OPERATION,
+    embedding::OPERATION,
 ];

@@ -1,6 +1,6 @@
 //! Products on the CPU. A unit computes one tile of the output: row by row where both operands run along
-//! k, as with weights, else by the `gemm` crate. A row's sums by the first do not depend on the number
-//! of rows, few or many.
+//! k, as with weights, else by the `gemm` crate (also for many shallow f32 rows). Neither order of a sum
+//! depends on the tile or on other rows' number.
 
 use tintype_gpu::kernel::{Unit, UnitError};
 
@@ -27,24 +27,34 @@ const DEPTH: usize = 512;
 /// Rows up to which columns are read once, as they stream from memory.
 const FEW: usize = 8;
 
+/// Floats of converted columns that stay in half of the first-level cache.
+const L1_FLOATS: usize = 4 << 10;
+
 /// Rows of a tile where both operands run along k.
 const ROWS: usize = 240;
 
 /// Floats of such a tile's columns: a third of a second-level cache.
 const COLUMNS: usize = 96 << 10;
 
-/// Whether rows of a and columns of b run along k.
-pub(super) fn along_k(params: &Params) -> bool {
-    params.k == 1 || params.a_k == 1 && params.b_k == 1
+/// Depth from which many f32 rows are multiplied row by row: below, adding up lanes costs more than
+/// what the `gemm` crate spends on packing.
+const DEEP: usize = 512;
+
+/// Rows that mat-vec kernels take at most, in several dispatches (`choose::FEW_ROWS`).
+const MATVEC_ROWS: usize = 16;
+
+/// Whether operands that run along k are multiplied row by row, rather than by the `gemm` crate.
+pub(super) fn by_rows(types: [Number; 2], m: usize, k: usize) -> bool {
+    types != [Number::F32; 2] || m <= MATVEC_ROWS || k >= DEEP
 }
 
-/// The tile for a shape: (rows, columns). `along_k`: both operands run along k.
-pub(super) fn tile(batch: usize, m: usize, n: usize, k: usize, along_k: bool) -> (usize, usize) {
-    if along_k && m <= FEW {
+/// The tile for a shape: (rows, columns). `by_rows`: row by row.
+pub(super) fn tile(batch: usize, m: usize, n: usize, k: usize, by_rows: bool) -> (usize, usize) {
+    if by_rows && m <= FEW {
         let columns = (MATVEC_ELEMENTS / k.max(1)).clamp(1, n.div_ceil(16).max(1));
         return (m, columns.next_multiple_of(4).min(n));
     }
-    if along_k {
+    if by_rows {
         let rows = m.div_ceil(m.div_ceil(ROWS)).next_multiple_of(6).min(m);
         let mut columns = (COLUMNS / k.max(1)).clamp(16, 64) / 4 * 4;
         while batch * m.div_ceil(rows) * n.div_ceil(columns) < TILES && columns >= 32 {
@@ -89,9 +99,9 @@ fn into<T: Stored>(unit: &mut Unit<'_>, params: &Params, number: Number) -> Resu
     };
     let mut sums = vec![0.0f32; m * n];
     let tile = Tile { params, z: z as usize, m0, n0: column as usize, m, n };
-    match along_k(params) {
-        true => tile.dots(a, b, &mut sums),
-        false => tile.gemm(a, b, &mut sums),
+    match params.codes >> 24 & 1 {
+        1 => tile.dots(a, b, &mut sums),
+        _ => tile.gemm(a, b, &mut sums),
     }
     for (at, sums) in sums.chunks_exact(n).enumerate() {
         match &mut output {
@@ -174,7 +184,8 @@ impl Tile<'_> {
             return products(left, self.m, right, self.n, k, sums, &mut lanes);
         }
         // A few columns are converted at a time where they are used once, all where they are used again.
-        let at_once = if self.m <= FEW { 4.min(self.n) } else { self.n };
+        let few = (L1_FLOATS / k).clamp(1, 4).min(self.n);
+        let at_once = if self.m <= FEW { few } else { self.n };
         let mut part = vec![0.0f32; if at_once < self.n { self.m * at_once } else { 0 }];
         for n0 in (0..self.n).step_by(at_once) {
             let n = at_once.min(self.n - n0);
