@@ -5,6 +5,7 @@ mod command;
 mod cross;
 mod fetch;
 mod fuzz;
+mod golden;
 mod python;
 mod setup;
 mod steps;
@@ -33,6 +34,7 @@ enum Task {
     Fetch(fetch::Fetch),
     Python(python::Python),
     Fuzz(fuzz::Fuzz),
+    Golden(golden::Golden),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Task::Fetch(task) => task.run(),
         Task::Python(task) => task.run(),
         Task::Fuzz(task) => task.run(),
+        Task::Golden(task) => task.run(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

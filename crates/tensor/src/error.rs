@@ -39,6 +39,22 @@ pub enum Error {
         /// Why it is not there.
         reason: String,
     },
+    /// A node of a graph was refused.
+    #[error("{node}: {error}")]
+    Node {
+        /// Where in the graph.
+        node: String,
+        /// Why.
+        error: Box<Error>,
+    },
+    /// A graph or plan was used in a way that it does not allow.
+    #[error("{node}: {reason}")]
+    Graph {
+        /// Where in the graph, or which plan.
+        node: String,
+        /// What is not allowed, and what is.
+        reason: String,
+    },
     /// The compute core refused or failed.
     #[error(transparent)]
     Gpu(#[from] tintype_gpu::Error),

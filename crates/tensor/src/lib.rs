@@ -1,6 +1,7 @@
 //! Tensors and the operations that diffusion and language models compute, each recorded into a
 //! [`tintype_gpu::Session`]. An operation is a folder under [`ops`]: its shape checks and dispatch,
-//! its WGSL kernel, its CPU kernel, its float64 reference and its cases.
+//! its WGSL kernel, its CPU kernel, its float64 reference and its cases. A [`graph`] puts operations
+//! together; its plan runs them.
 //!
 //! This crate knows neither files nor models.
 
@@ -13,6 +14,7 @@ mod number;
 mod simd;
 mod tensor;
 
+pub mod graph;
 pub mod ops;
 pub mod quant;
 

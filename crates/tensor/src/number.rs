@@ -154,6 +154,20 @@ fn gather<T: Copy>(all: &[T], at: usize, stride: usize, out: &mut [f32], to: imp
         out.fill(to(all[at]));
         return;
     }
+    // Every second number, as strided convolutions read rows: vector code.
+    if stride == 2 && out.len() > 1 {
+        let (last, most) = (out.len() - 1, &all[at..]);
+        out[last] = to(most[2 * last]);
+        vectorize(
+            #[inline(always)]
+            || {
+                for (out, pair) in out[..last].iter_mut().zip(most.chunks_exact(2)) {
+                    *out = to(pair[0]);
+                }
+            },
+        );
+        return;
+    }
     for (out, x) in out.iter_mut().zip(all[at..].iter().step_by(stride)) {
         *out = to(*x);
     }

@@ -158,6 +158,20 @@ impl Tensor {
             || axes.into_iter().all(|((extent, stride), dense)| *extent == 1 || stride == dense)
     }
 
+    /// Whether both show the same elements of the same memory: an output that is to be written over
+    /// its input.
+    pub fn is_same_view(&self, other: &Tensor) -> bool {
+        let place = |tensor: &Tensor| {
+            (tensor.buffer.memory_id(), tensor.buffer.offset(), tensor.start, tensor.dtype)
+        };
+        // The stride of an axis of one position says nothing.
+        let strides = |tensor: &Tensor| {
+            let axes = tensor.shape.iter().zip(&tensor.strides);
+            axes.filter(|(extent, _)| **extent != 1).map(|(_, stride)| *stride).collect::<Vec<_>>()
+        };
+        place(self) == place(other) && self.shape == other.shape && strides(self) == strides(other)
+    }
+
     /// Bytes from its first to past its last element, in the buffer.
     fn bytes(&self) -> Range<u64> {
         let block = self.dtype.block_elements();

@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use tintype_gpu::hazard::HazardKind;
 use tintype_gpu::{DType, Device, Error, Ordering, Session, SessionOptions};
-use tintype_tensor::ops::quant_matvec::quant_matvec;
+use tintype_tensor::ops::quant_matmul::quant_matmul;
 use tintype_tensor::ops::softcap::softcap_in_place;
 use tintype_tensor::{Tensor, quant};
 
@@ -55,7 +55,7 @@ struct OnDevice {
 
 impl OnDevice {
     fn record(&self, session: &mut Session<'_>, barrier: bool) -> tintype_tensor::Result<()> {
-        quant_matvec(session, &self.weights, &self.x, &self.logits)?;
+        quant_matmul(session, &self.weights, &self.x, &self.logits)?;
         if barrier {
             session.barrier();
         }
@@ -93,7 +93,7 @@ fn right_and_the_same_a_hundred_times_and_refused_without_its_barrier() {
         };
         assert_eq!(hazard.kind, HazardKind::ReadAfterWrite);
         let named = (hazard.earlier.as_str(), hazard.later.as_str(), hazard.buffer.as_str());
-        assert_eq!(named, ("quant_matvec", "softcap", "logits"));
+        assert_eq!(named, ("quant_matmul", "softcap", "logits"));
     }
     assert_eq!(tintype_gpu::testing::validation_messages(), Vec::<String>::new());
 }

@@ -8,7 +8,7 @@ use tintype_gpu::{DType, Device};
 use tintype_tensor::ops::copy::copy;
 use tintype_tensor::ops::matmul::{linear, matmul};
 use tintype_tensor::ops::pointwise::{Binary, binary};
-use tintype_tensor::ops::quant_matvec::quant_matvec;
+use tintype_tensor::ops::quant_matmul::quant_matmul;
 use tintype_tensor::ops::reduce::{Fold, reduce};
 use tintype_tensor::ops::softcap::softcap_in_place;
 use tintype_tensor::{Result, Tensor};
@@ -33,8 +33,8 @@ fn refusals_name_the_operation_and_the_shapes() {
         (matmul(s, &f(&[2, 3]), &f(&[4, 5]), &f(&[2, 5])), ["matmul", "[2, 3]"]),
         (linear(s, &f(&[2, 3]), &f(&[5, 3]), &f(&[2, 4])), ["matmul", "[2, 4]"]),
         (matmul(s, &f(&[3]), &f(&[3, 3]), &f(&[3])), ["matmul", "two axes"]),
-        (quant_matvec(s, &weights, &f(&[32]), &f(&[4])), ["quant_matvec", "F32 [32]"]),
-        (quant_matvec(s, &f(&[4, 64]), &f(&[64]), &f(&[4])), ["quant_matvec", "Q8_0"]),
+        (quant_matmul(s, &weights, &f(&[32]), &f(&[4])), ["quant_matmul", "F32 [32]"]),
+        (quant_matmul(s, &f(&[4, 64]), &f(&[64]), &f(&[4])), ["quant_matmul", "Q8_0"]),
         (softcap_in_place(s, -1.0, &f(&[5])), ["softcap", "positive"]),
         (softcap_in_place(s, f32::NAN, &f(&[5])), ["softcap", "NaN"]),
         (reduce(s, Fold::Sum, &f(&[2, 3]), &[2], None, &f(&[2])), ["sum", "[2, 3]"]),

@@ -35,7 +35,7 @@ fn table() -> String {
             }
         };
         let cells: Vec<_> = types.iter().map(cell).collect();
-        let kernels = if kernels.is_empty() { "of pointwise".into() } else { kernels.join(" ") };
+        let kernels = if kernels.is_empty() { "of others".into() } else { kernels.join(" ") };
         let (name, what) = (operation.name, operation.summary);
         writeln!(text, "| {name} | {what} | {kernels} | {} |", cells.join(" | ")).unwrap();
     }

@@ -1,15 +1,25 @@
 //! The operations, a folder each, and the one list of them that tests, benchmarks and the generated
 //! table iterate. Each records into a session; none allocates or waits.
 
+pub mod attention;
 pub mod case;
+pub mod chain;
+pub mod concat;
+pub mod conv;
 pub mod copy;
+pub mod embedding;
 pub mod fill;
 pub mod matmul;
+pub mod norm;
+pub mod pad;
 pub mod pointwise;
-pub mod quant_matvec;
+pub mod quant_matmul;
 pub mod reduce;
+pub mod resize;
 pub mod softcap;
+pub mod softmax;
 
+mod rows;
 mod walked;
 
 use case::{Case, Variant};
@@ -34,7 +44,16 @@ pub const OPERATIONS: &[Operation] = &[
     copy::OPERATION,
     pointwise::OPERATION,
     softcap::OPERATION,
+    chain::OPERATION,
     matmul::OPERATION,
-    quant_matvec::OPERATION,
+    quant_matmul::OPERATION,
     reduce::OPERATION,
+    norm::OPERATION,
+    conv::OPERATION,
+    resize::OPERATION,
+    concat::OPERATION,
+    pad::OPERATION,
+    softmax::OPERATION,
+    attention::OPERATION,
+    embedding::OPERATION,
 ];

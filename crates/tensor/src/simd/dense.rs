@@ -1,6 +1,4 @@
-//! Dense products: the `gemm` crate behind slices, and a dot product of fixed order.
-
-use super::vectorize;
+//! Dense products: the `gemm` crate behind slices.
 
 /// A strided matrix of which some top-left part is used.
 #[derive(Clone, Copy)]
@@ -59,54 +57,6 @@ pub(crate) fn gemm(
             false,
             gemm::Parallelism::None,
         );
-    }
-}
-
-/// Lanes of a dot product.
-const LANES: usize = 64;
-
-/// A dot product under way: lanes that take elements in turn, joined by a tree at the end. One
-/// order for any instruction set.
-#[derive(Clone, Copy)]
-pub(crate) struct Dot([f32; LANES]);
-
-impl Dot {
-    pub(crate) fn new() -> Self {
-        Dot([0.0; LANES])
-    }
-
-    /// Takes in a stretch; all but the last must be multiples of 64 long.
-    pub(crate) fn add(&mut self, a: &[f32], b: &[f32]) {
-        let lanes = &mut self.0;
-        vectorize(
-            #[inline(always)]
-            || {
-                let mut sums = *lanes;
-                let (mut a, mut b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-                for (a, b) in (&mut a).zip(&mut b) {
-                    for lane in 0..LANES {
-                        sums[lane] = a[lane].mul_add(b[lane], sums[lane]);
-                    }
-                }
-                for (sum, (a, b)) in sums.iter_mut().zip(a.remainder().iter().zip(b.remainder())) {
-                    *sum = a.mul_add(*b, *sum);
-                }
-                *lanes = sums;
-            },
-        );
-    }
-
-    /// The sum of the lanes, halves on halves.
-    pub(crate) fn sum(&self) -> f32 {
-        let mut lanes = self.0;
-        let mut half = LANES / 2;
-        while half > 0 {
-            for lane in 0..half {
-                lanes[lane] += lanes[lane + half];
-            }
-            half /= 2;
-        }
-        lanes[0]
     }
 }
 

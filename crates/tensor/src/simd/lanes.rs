@@ -6,15 +6,35 @@ pub(super) const LANES: usize = 16;
 
 /// Sixteen lanes. Methods that take slices read their first sixteen items (fewer is a panic).
 pub(super) trait Lanes: Copy {
+    /// Sixteen lanes are one register of thirty-two: tiles may be large.
+    const WIDE: bool;
     fn zero() -> Self;
     fn splat(x: f32) -> Self;
     fn load(from: &[f32]) -> Self;
+    /// Sixteen numbers from an address.
+    ///
+    /// # Safety
+    /// They are there.
+    unsafe fn read(from: *const f32) -> Self;
+    /// Sixteen numbers to an address.
+    ///
+    /// # Safety
+    /// There is room for them.
+    unsafe fn write(self, to: *mut f32);
     /// Signed bytes as numbers.
     fn signed(from: &[u8]) -> Self;
-    /// `(low >> low_shift & 15) + 16·(high >> high_shift & 3) − 32`.
-    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self;
+    /// `(low >> low_shift & 15) + 16·(high >> high_shift & 3) − 32` of thirty-two bytes each.
+    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2];
+    /// Unsigned bytes as numbers.
+    fn unsigned(from: &[u8]) -> Self;
     /// f16, from bits.
     fn half(from: &[u16]) -> Self;
+    /// One f16, from bits, in all lanes.
+    fn splat_half(bits: u16) -> Self;
+    /// `table[byte >> shift & 15]` for sixteen bytes.
+    fn lookup(bytes: &[u8], shift: i32, table: Self) -> Self;
+    /// The same from `set` where the lane's bit of `mask` is set, else from `clear`.
+    fn lookup_two(bytes: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self;
     fn store(self, to: &mut [f32]);
     fn mul(self, other: Self) -> Self;
     /// `self·a + b`, rounded once.
@@ -28,6 +48,20 @@ pub(super) trait Lanes: Copy {
 pub(super) struct Portable([f32; LANES]);
 
 impl Lanes for Portable {
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    unsafe fn read(from: *const f32) -> Self {
+        // SAFETY: sixteen numbers are there, says the caller.
+        Portable(unsafe { from.cast::<[f32; LANES]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    unsafe fn write(self, to: *mut f32) {
+        // SAFETY: there is room for sixteen, says the caller.
+        unsafe { to.cast::<[f32; LANES]>().write_unaligned(self.0) }
+    }
+
     #[inline(always)]
     fn zero() -> Self {
         Portable([0.0; LANES])
@@ -51,18 +85,45 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
-        let (low, high) = (&low[..LANES], &high[..LANES]);
-        Portable(std::array::from_fn(|lane| {
-            let q = low[lane] >> low_shift & 15 | (high[lane] >> high_shift & 3) << 4;
+    fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2] {
+        let (low, high) = (&low[..2 * LANES], &high[..2 * LANES]);
+        let value = |at: usize| {
+            let q = low[at] >> low_shift & 15 | (high[at] >> high_shift & 3) << 4;
             f32::from(q as i8 - 32)
-        }))
+        };
+        [0, LANES].map(|first| Portable(std::array::from_fn(|lane| value(first + lane))))
+    }
+
+    #[inline(always)]
+    fn unsigned(from: &[u8]) -> Self {
+        let from = &from[..LANES];
+        Portable(std::array::from_fn(|lane| f32::from(from[lane])))
+    }
+
+    #[inline(always)]
+    fn splat_half(bits: u16) -> Self {
+        Self::splat(super::quant::f16(bits))
     }
 
     #[inline(always)]
     fn half(from: &[u16]) -> Self {
         let from = &from[..LANES];
         Portable(std::array::from_fn(|lane| super::quant::f16(from[lane])))
+    }
+
+    #[inline(always)]
+    fn lookup(bytes: &[u8], shift: i32, table: Self) -> Self {
+        let bytes = &bytes[..LANES];
+        Portable(std::array::from_fn(|lane| table.0[usize::from(bytes[lane] >> shift & 15)]))
+    }
+
+    #[inline(always)]
+    fn lookup_two(bytes: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self {
+        let bytes = &bytes[..LANES];
+        Portable(std::array::from_fn(|lane| {
+            let table = if mask >> lane & 1 == 1 { &set.0 } else { &clear.0 };
+            table[usize::from(bytes[lane] >> shift & 15)]
+        }))
     }
 
     #[inline(always)]
@@ -92,6 +153,28 @@ impl Lanes for Portable {
         }
         lanes[0]
     }
+}
+
+/// Asks for the cache line at `at`, which need not be there.
+#[inline(always)]
+pub(super) fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64; a prefetch does not fault, wherever it points.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _no_hint = at;
+}
+
+/// Bit `bit` of each of the first sixteen bytes.
+#[inline(always)]
+pub(super) fn bits(bytes: &[u8], bit: usize) -> u16 {
+    let bytes = &bytes[..LANES];
+    #[cfg(target_arch = "x86_64")]
+    return x86::top_bits(bytes, 7 - (bit & 7) as i32);
+    #[cfg(not(target_arch = "x86_64"))]
+    bytes.iter().rev().fold(0, |mask, byte| mask << 1 | u16::from(byte >> (bit & 7) & 1))
 }
 
 /// Something to compute on lanes of any kind.
@@ -148,17 +231,27 @@ mod x86 {
         unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
     }
 
-    /// Six-bit values less 32, as bytes.
+    /// The top bit of each of sixteen bytes that are shifted left first.
     #[inline(always)]
-    fn six(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> __m128i {
-        let (low, high) = (bytes(low), bytes(high));
+    pub(super) fn top_bits(from: &[u8], shift: i32) -> u16 {
         // SAFETY: SSE2 is part of x86-64.
+        unsafe { _mm_movemask_epi8(_mm_sll_epi16(bytes(from), _mm_cvtsi32_si128(shift))) as u16 }
+    }
+
+    /// Thirty-two six-bit values less 32, as bytes.
+    #[inline(always)]
+    fn six(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [__m128i; 2] {
+        assert!(low.len() >= 2 * LANES && high.len() >= 2 * LANES);
+        // SAFETY: module rule; thirty-two bytes of both are there (asserted).
         unsafe {
-            let low = _mm_srl_epi16(low, _mm_cvtsi32_si128(low_shift));
-            let low = _mm_and_si128(low, _mm_set1_epi8(15));
-            let high = _mm_srl_epi16(high, _mm_cvtsi32_si128(high_shift));
-            let high = _mm_slli_epi16::<4>(_mm_and_si128(high, _mm_set1_epi8(3)));
-            _mm_sub_epi8(_mm_or_si128(low, high), _mm_set1_epi8(32))
+            let low = _mm256_loadu_si256(low.as_ptr().cast());
+            let high = _mm256_loadu_si256(high.as_ptr().cast());
+            let low = _mm256_srl_epi16(low, _mm_cvtsi32_si128(low_shift));
+            let low = _mm256_and_si256(low, _mm256_set1_epi8(15));
+            let high = _mm256_srl_epi16(high, _mm_cvtsi32_si128(high_shift));
+            let high = _mm256_slli_epi16::<4>(_mm256_and_si256(high, _mm256_set1_epi8(3)));
+            let all = _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
+            [_mm256_castsi256_si128(all), _mm256_extracti128_si256::<1>(all)]
         }
     }
 
@@ -174,6 +267,20 @@ mod x86 {
     }
 
     impl Lanes for Avx512 {
+        const WIDE: bool = true;
+
+        #[inline(always)]
+        unsafe fn read(from: *const f32) -> Self {
+            // SAFETY: module rule; sixteen numbers are there, says the caller.
+            Avx512(unsafe { _mm512_loadu_ps(from) })
+        }
+
+        #[inline(always)]
+        unsafe fn write(self, to: *mut f32) {
+            // SAFETY: module rule; there is room for sixteen, says the caller.
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+
         #[inline(always)]
         fn zero() -> Self {
             // SAFETY: module rule.
@@ -199,8 +306,21 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
-            Self::of_bytes(six(low, low_shift, high, high_shift))
+        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2] {
+            let [first, second] = six(low, low_shift, high, high_shift);
+            [Self::of_bytes(first), Self::of_bytes(second)]
+        }
+
+        #[inline(always)]
+        fn unsigned(from: &[u8]) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes(from))) })
+        }
+
+        #[inline(always)]
+        fn splat_half(bits: u16) -> Self {
+            // SAFETY: module rule.
+            Avx512(unsafe { _mm512_cvtph_ps(_mm256_set1_epi16(bits as i16)) })
         }
 
         #[inline(always)]
@@ -208,6 +328,29 @@ mod x86 {
             assert!(from.len() >= LANES);
             // SAFETY: module rule; sixteen halves are there (asserted).
             Avx512(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) })
+        }
+
+        #[inline(always)]
+        fn lookup(from: &[u8], shift: i32, table: Self) -> Self {
+            let bytes = bytes(from);
+            // SAFETY: module rule. A permutation takes the low four bits of its index.
+            unsafe {
+                let at = _mm512_cvtepu8_epi32(bytes);
+                let at = _mm512_srl_epi32(at, _mm_cvtsi32_si128(shift));
+                Avx512(_mm512_permutexvar_ps(at, table.0))
+            }
+        }
+
+        #[inline(always)]
+        fn lookup_two(from: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self {
+            let bytes = bytes(from);
+            // SAFETY: as above.
+            unsafe {
+                let at = _mm512_cvtepu8_epi32(bytes);
+                let at = _mm512_srl_epi32(at, _mm_cvtsi32_si128(shift));
+                let clear = _mm512_permutexvar_ps(at, clear.0);
+                Avx512(_mm512_mask_permutexvar_ps(clear, mask, at, set.0))
+            }
         }
 
         #[inline(always)]
@@ -254,6 +397,31 @@ mod x86 {
     pub(super) struct Avx2(__m256, __m256);
 
     impl Avx2 {
+        /// Sixteen bytes, shifted, as indices.
+        #[inline(always)]
+        fn indices(from: &[u8], shift: i32) -> [__m256i; 2] {
+            let bytes = bytes(from);
+            // SAFETY: module rule.
+            unsafe {
+                let shift = _mm_cvtsi32_si128(shift);
+                let low = _mm256_cvtepu8_epi32(bytes);
+                let high = _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(bytes));
+                [_mm256_srl_epi32(low, shift), _mm256_srl_epi32(high, shift)]
+            }
+        }
+
+        /// Of sixteen entries those that the low four bits of each index name.
+        #[inline(always)]
+        fn at(self, index: __m256i) -> __m256 {
+            // SAFETY: module rule. A permutation takes the low three bits; the fourth chooses the half.
+            unsafe {
+                let low = _mm256_permutevar8x32_ps(self.0, index);
+                let high = _mm256_permutevar8x32_ps(self.1, index);
+                let upper = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(index));
+                _mm256_blendv_ps(low, high, upper)
+            }
+        }
+
         #[inline(always)]
         fn of_bytes(bytes: __m128i) -> Self {
             // SAFETY: module rule.
@@ -268,6 +436,23 @@ mod x86 {
     }
 
     impl Lanes for Avx2 {
+        const WIDE: bool = false;
+
+        #[inline(always)]
+        unsafe fn read(from: *const f32) -> Self {
+            // SAFETY: module rule; sixteen numbers are there, says the caller.
+            unsafe { Avx2(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+        }
+
+        #[inline(always)]
+        unsafe fn write(self, to: *mut f32) {
+            // SAFETY: module rule; there is room for sixteen, says the caller.
+            unsafe {
+                _mm256_storeu_ps(to, self.0);
+                _mm256_storeu_ps(to.add(8), self.1);
+            }
+        }
+
         #[inline(always)]
         fn zero() -> Self {
             Self::splat(0.0)
@@ -292,8 +477,23 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> Self {
-            Self::of_bytes(six(low, low_shift, high, high_shift))
+        fn six_bits(low: &[u8], low_shift: i32, high: &[u8], high_shift: i32) -> [Self; 2] {
+            let [first, second] = six(low, low_shift, high, high_shift);
+            [Self::of_bytes(first), Self::of_bytes(second)]
+        }
+
+        #[inline(always)]
+        fn unsigned(from: &[u8]) -> Self {
+            let [low, high] = Self::indices(from, 0);
+            // SAFETY: module rule.
+            unsafe { Avx2(_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)) }
+        }
+
+        #[inline(always)]
+        fn splat_half(bits: u16) -> Self {
+            // SAFETY: module rule.
+            let half = unsafe { _mm256_cvtph_ps(_mm_set1_epi16(bits as i16)) };
+            Avx2(half, half)
         }
 
         #[inline(always)]
@@ -304,6 +504,27 @@ mod x86 {
             unsafe {
                 let (low, high) = (_mm_loadu_si128(from), _mm_loadu_si128(from.add(1)));
                 Avx2(_mm256_cvtph_ps(low), _mm256_cvtph_ps(high))
+            }
+        }
+
+        #[inline(always)]
+        fn lookup(from: &[u8], shift: i32, table: Self) -> Self {
+            let [low, high] = Self::indices(from, shift);
+            Avx2(table.at(low), table.at(high))
+        }
+
+        #[inline(always)]
+        fn lookup_two(from: &[u8], shift: i32, mask: u16, clear: Self, set: Self) -> Self {
+            let [low, high] = Self::indices(from, shift);
+            // SAFETY: module rule.
+            unsafe {
+                let bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+                let picks = |mask: i32| {
+                    let own = _mm256_and_si256(_mm256_set1_epi32(mask), bits);
+                    _mm256_castsi256_ps(_mm256_cmpeq_epi32(own, bits))
+                };
+                let pick = |at, mask| _mm256_blendv_ps(clear.at(at), set.at(at), picks(mask));
+                Avx2(pick(low, i32::from(mask)), pick(high, i32::from(mask >> 8)))
             }
         }
 
@@ -360,9 +581,16 @@ mod tests {
             show(a.mul(b).mul_add(L::splat(0.3), a));
             show(L::signed(bytes));
             show(L::half(&halves));
-            for group in 0..4 {
-                show(L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group));
+            for shift in [0, 2, 4, 6] {
+                show(L::lookup(bytes, shift, a));
+                show(L::lookup_two(bytes, shift, 0b1011_0010_1110_0101, a, b));
             }
+            for group in 0..4 {
+                let both = L::six_bits(bytes, 4 * (group / 2), &bytes[16..], 2 * group);
+                both.into_iter().for_each(&mut show);
+            }
+            show(L::unsigned(bytes));
+            show(L::splat_half(halves[3]));
         }
     }
 

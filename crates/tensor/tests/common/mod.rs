@@ -157,9 +157,10 @@ pub fn random_blocks(dtype: DType, elements: usize, random: &mut fastrand::Rng) 
     let mut bytes = vec![0u8; dtype.bytes_for(elements as u64).unwrap() as usize];
     random.fill(&mut bytes);
     for bytes in bytes.chunks_exact_mut(block) {
-        let scale = f16::from_f32((random.f32() - 0.5) * 0.02).to_le_bytes();
-        let at = quant::scale_offset(dtype).unwrap();
-        bytes[at..at + 2].copy_from_slice(&scale);
+        for &at in quant::scale_offsets(dtype) {
+            let scale = f16::from_f32((random.f32() - 0.5) * 0.02).to_le_bytes();
+            bytes[at..at + 2].copy_from_slice(&scale);
+        }
     }
     bytes
 }

@@ -14,9 +14,12 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
-BLOCKS = 16
+BLOCKS = 8
 # Where each f16 scale of a block lies: random bytes there would be NaN or huge.
-SCALES = {"Q8_0": [0], "Q6_K": [208]}
+SCALES = {
+    "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "IQ4_NL": [0],
+    "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+}
 
 random = np.random.default_rng(20261201)
 with open(sys.argv[1], "wb") as out:

@@ -3,6 +3,7 @@
 
 mod cases;
 mod cpu;
+pub mod node;
 mod reference;
 
 use tintype_gpu::kernel::KernelSource;

@@ -95,10 +95,6 @@ fn whole(device: &Device, a: &Tensor, b: &Tensor, out: &Tensor) -> Choice {
 }
 
 impl Choice {
-    pub(super) fn is_matvec(self) -> bool {
-        matches!(self, Choice::Matvec { .. })
-    }
-
     /// The kernel, and its workgroups along n and m.
     pub(super) fn kernel(
         self,

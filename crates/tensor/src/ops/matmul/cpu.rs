@@ -1,11 +1,13 @@
-//! Products on the CPU. A unit computes one tile of the output: by the `gemm` crate, or row by
-//! weight row where rows are few. Neither order of a sum depends on the tile or on other rows' number.
+//! Products on the CPU. A unit computes one tile of the output: row by row where both operands run along
+//! k, as with weights, else by the `gemm` crate (also for many shallow f32 rows). Neither order of a sum
+//! depends on the tile or on other rows' number.
 
-use tintype_gpu::kernel::{Rows, Unit, UnitError};
+use tintype_gpu::kernel::{Unit, UnitError};
 
 use super::Params;
 use crate::number::{Number, Numbers, NumbersMut, Stored};
-use crate::simd::dense::{Dot, Matrix, gemm};
+use crate::simd::dense::{Matrix, gemm};
+use crate::simd::dots::{Rows, products};
 
 /// Rows and columns of a tile, at most: large enough that packing costs little.
 const TILE: usize = 256;
@@ -22,10 +24,43 @@ const MATVEC_ELEMENTS: usize = 256 << 10;
 /// Depth at which 16-bit operands are converted, so that they stay in the cache.
 const DEPTH: usize = 512;
 
-/// The tile for a shape: (rows, columns).
-pub(super) fn tile(batch: usize, m: usize, n: usize, k: usize, matvec: bool) -> (usize, usize) {
-    if matvec {
-        return (m, (MATVEC_ELEMENTS / k.max(1)).clamp(1, n.div_ceil(16).max(1)));
+/// Rows up to which columns are read once, as they stream from memory.
+const FEW: usize = 8;
+
+/// Floats of converted columns that stay in half of the first-level cache.
+const L1_FLOATS: usize = 4 << 10;
+
+/// Rows of a tile where both operands run along k.
+const ROWS: usize = 240;
+
+/// Floats of such a tile's columns: a third of a second-level cache.
+const COLUMNS: usize = 96 << 10;
+
+/// Depth from which many f32 rows are multiplied row by row: below, adding up lanes costs more than
+/// what the `gemm` crate spends on packing.
+const DEEP: usize = 512;
+
+/// Rows that mat-vec kernels take at most, in several dispatches (`choose::FEW_ROWS`).
+const MATVEC_ROWS: usize = 16;
+
+/// Whether operands that run along k are multiplied row by row, rather than by the `gemm` crate.
+pub(super) fn by_rows(types: [Number; 2], m: usize, k: usize) -> bool {
+    types != [Number::F32; 2] || m <= MATVEC_ROWS || k >= DEEP
+}
+
+/// The tile for a shape: (rows, columns). `by_rows`: row by row.
+pub(super) fn tile(batch: usize, m: usize, n: usize, k: usize, by_rows: bool) -> (usize, usize) {
+    if by_rows && m <= FEW {
+        let columns = (MATVEC_ELEMENTS / k.max(1)).clamp(1, n.div_ceil(16).max(1));
+        return (m, columns.next_multiple_of(4).min(n));
+    }
+    if by_rows {
+        let rows = m.div_ceil(m.div_ceil(ROWS)).next_multiple_of(6).min(m);
+        let mut columns = (COLUMNS / k.max(1)).clamp(16, 64) / 4 * 4;
+        while batch * m.div_ceil(rows) * n.div_ceil(columns) < TILES && columns >= 32 {
+            columns = (columns / 2).next_multiple_of(4);
+        }
+        return (rows, columns.min(n));
     }
     let (rows, mut columns) = (m.min(TILE), n.min(TILE));
     while batch * m.div_ceil(rows) * n.div_ceil(columns) < TILES && columns >= 2 * SMALLEST {
@@ -45,7 +80,7 @@ pub(super) fn matmul(unit: &mut Unit<'_>) -> Result<(), UnitError> {
 
 /// A unit's output: a tile, or whole rows with gaps.
 enum Output<'a, T> {
-    Tile(Rows<'a, T>),
+    Tile(tintype_gpu::kernel::Rows<'a, T>),
     Rows(NumbersMut<'a>),
 }
 
@@ -65,7 +100,7 @@ fn into<T: Stored>(unit: &mut Unit<'_>, params: &Params, number: Number) -> Resu
     let mut sums = vec![0.0f32; m * n];
     let tile = Tile { params, z: z as usize, m0, n0: column as usize, m, n };
     match params.codes >> 24 & 1 {
-        1 => tile.matvec(a, b, &mut sums),
+        1 => tile.dots(a, b, &mut sums),
         _ => tile.gemm(a, b, &mut sums),
     }
     for (at, sums) in sums.chunks_exact(n).enumerate() {
@@ -139,28 +174,49 @@ impl Tile<'_> {
     }
 
     /// Rows of a and columns of b run along k.
-    fn matvec(&self, a: Numbers<'_>, b: Numbers<'_>, sums: &mut [f32]) {
+    fn dots(&self, a: Numbers<'_>, b: Numbers<'_>, sums: &mut [f32]) {
         let p = self.params;
         let k = p.k as usize;
-        let mut rows = vec![0.0f32; self.m * k];
-        for (row, out) in rows.chunks_exact_mut(k).enumerate() {
-            a.load(self.start_a() + row * p.a_m as usize, 1, out);
+        let (mut left, mut right, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
+        let left = rows(a, self.start_a(), p.a_m as usize, self.m, k, &mut left);
+        if let Numbers::F32(_) = b {
+            let right = rows(b, self.start_b(), p.b_n as usize, self.n, k, &mut right);
+            return products(left, self.m, right, self.n, k, sums, &mut lanes);
         }
-        let mut dots = vec![Dot::new(); self.m];
-        let mut block = [0.0f32; DEPTH];
-        for column in 0..self.n {
-            dots.fill(Dot::new());
-            let start = self.start_b() + column * p.b_n as usize;
-            for k0 in (0..k).step_by(DEPTH) {
-                let depth = DEPTH.min(k - k0);
-                let weights = b.stretch(start + k0, 1, depth, &mut block);
-                for (dot, row) in dots.iter_mut().zip(rows.chunks_exact(k)) {
-                    dot.add(weights, &row[k0..k0 + depth]);
-                }
+        // A few columns are converted at a time where they are used once, all where they are used again.
+        let few = (L1_FLOATS / k).clamp(1, 4).min(self.n);
+        let at_once = if self.m <= FEW { few } else { self.n };
+        let mut part = vec![0.0f32; if at_once < self.n { self.m * at_once } else { 0 }];
+        for n0 in (0..self.n).step_by(at_once) {
+            let n = at_once.min(self.n - n0);
+            let start = self.start_b() + n0 * p.b_n as usize;
+            let right = rows(b, start, p.b_n as usize, n, k, &mut right);
+            if n == self.n {
+                return products(left, self.m, right, n, k, sums, &mut lanes);
             }
-            for (row, dot) in dots.iter().enumerate() {
-                sums[row * self.n + column] = dot.sum();
+            products(left, self.m, right, n, k, &mut part[..self.m * n], &mut lanes);
+            for (sums, part) in sums.chunks_exact_mut(self.n).zip(part.chunks_exact(n)) {
+                sums[n0..n0 + n].copy_from_slice(part);
             }
         }
     }
+}
+
+/// `count` rows along k: as they lie if they are f32, else converted.
+fn rows<'s>(
+    all: Numbers<'s>,
+    start: usize,
+    pitch: usize,
+    count: usize,
+    k: usize,
+    scratch: &'s mut Vec<f32>,
+) -> Rows<'s> {
+    if let Numbers::F32(all) = all {
+        return Rows { data: &all[start..], pitch };
+    }
+    scratch.resize(count * k, 0.0);
+    for (at, row) in scratch.chunks_exact_mut(k).enumerate() {
+        all.load(start + at * pitch, 1, row);
+    }
+    Rows { data: scratch, pitch: k }
 }

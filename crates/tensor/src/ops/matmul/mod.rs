@@ -7,6 +7,7 @@ mod cases;
 mod choose;
 mod cpu;
 mod kernels;
+pub mod node;
 mod reference;
 
 use tintype_gpu::{Dispatch, Session, Split};
@@ -47,8 +48,8 @@ struct Params {
     start_a: u32,
     start_b: u32,
     start_out: u32,
-    /// For the CPU kernel: types of a, b and out, 8 bits each; bit 24: the mat-vec order;
-    /// bit 25: units own whole rows, with gaps.
+    /// For the CPU kernel: types of a, b and out, 8 bits each; bit 24: row by row; bit 25: units own whole rows, with
+    /// gaps.
     codes: u32,
     /// For the CPU kernel: outputs of a unit.
     tile_m: u32,
@@ -173,7 +174,10 @@ fn record(
 ) -> Result<()> {
     let [batch, m, n] = [out.shape()[0], out.shape()[1], out.shape()[2]];
     let k = a.shape()[2];
-    let (tile_m, tile_n) = cpu::tile(batch, m, n, k, choice.is_matvec());
+    let types = [a, b, out].map(|tensor| Number::of(tensor.dtype()).unwrap_or(Number::F32));
+    let along_k = k == 1 || a.strides()[2] == 1 && b.strides()[1] == 1;
+    let by_rows = along_k && cpu::by_rows([types[0], types[1]], m, k);
+    let (tile_m, tile_n) = cpu::tile(batch, m, n, k, by_rows);
     let dense = out.is_contiguous();
     let cpu = session.device().info().limits.threads > 0;
     if cpu && batch > 1 && !(dense && m.is_multiple_of(tile_m)) {
@@ -183,12 +187,11 @@ fn record(
         }
         return Ok(());
     }
-    let types = [a, b, out].map(|tensor| Number::of(tensor.dtype()).unwrap_or(Number::F32));
     let size = |tensor: &Tensor| tensor.dtype().block_bytes();
     let (from_a, from_b, to) = (a.read()?, b.read()?, out.write()?);
     let stride = |tensor: &Tensor, axis: usize| tensor.strides()[axis] as u32;
     let mut codes = types[0] as u32 | (types[1] as u32) << 8 | (types[2] as u32) << 16;
-    codes |= u32::from(choice.is_matvec()) << 24 | u32::from(!dense) << 25;
+    codes |= u32::from(by_rows) << 24 | u32::from(!dense) << 25;
     let row = if m == 1 { n as u32 } else { stride(out, 1) };
     let tile_n = if dense { tile_n } else { n };
     let params = Params {

@@ -4,6 +4,7 @@
 mod cases;
 mod cpu;
 mod functions;
+pub mod node;
 mod reference;
 
 pub use functions::{Binary, Unary};
