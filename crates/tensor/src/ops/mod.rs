@@ -16,6 +16,7 @@ pub mod pointwise;
 pub mod quant_matmul;
 pub mod reduce;
 pub mod resize;
+pub mod rope;
 pub mod softcap;
 pub mod softmax;
 
@@ -56,4 +57,5 @@ pub const OPERATIONS: &[Operation] = &[
     softmax::OPERATION,
     attention::OPERATION,
     embedding::OPERATION,
+    rope::OPERATION,
 ];

@@ -1,0 +1,95 @@
+//! What cases cannot say of operations on rows: a batch gives each of its members the bits that it has
+//! alone; queries that see nothing give 0; ids outside the table give NaN.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::*;
+use tintype_gpu::{DType, Device};
+use tintype_tensor::Tensor;
+use tintype_tensor::ops::attention::{Attention, attention, attention_scratch_shape};
+use tintype_tensor::ops::embedding::embedding;
+use tintype_tensor::ops::norm::{Norm, RowNorm, norm};
+
+fn random(device: &Device, shape: &[usize], random: &mut fastrand::Rng) -> Tensor {
+    let values: Vec<f32> = (0..shape.iter().product()).map(|_| random.f32() - 0.5).collect();
+    Tensor::of(&device.buffer_from(shape, &values).unwrap()).unwrap()
+}
+
+fn attend(device: &Device, spec: &Attention<'_>, [q, k, v]: [&Tensor; 3]) -> Vec<f32> {
+    let out = Tensor::empty(device, DType::F32, q.shape()).unwrap();
+    let shape = attention_scratch_shape(device, q.shape(), k.shape());
+    let scratch = shape.map(|shape| Tensor::empty(device, DType::F32, &shape).unwrap());
+    let mut session = device.session().unwrap();
+    attention(&mut session, spec, q, k, v, scratch.as_ref(), &out).unwrap();
+    let (_, done) = session.finish().unwrap().run(PATIENCE).unwrap();
+    done.read(out.buffer()).unwrap()
+}
+
+#[test]
+fn a_batch_gives_each_member_the_bits_that_it_has_alone() {
+    let mut rng = fastrand::Rng::with_seed(seed());
+    for device in devices() {
+        for (t, s) in [(1, 700), (3, 300), (77, 130), (200, 90)] {
+            let [q, k] = [t, s].map(|n| random(&device, &[3, 4, n, 40], &mut rng));
+            let k = k.slice(1, 0..2).unwrap();
+            let v = random(&device, &[3, 2, s, 40], &mut rng);
+            let spec = Attention::new(0.2);
+            let all = attend(&device, &spec, [&q, &k, &v]);
+            for (at, together) in all.chunks_exact(all.len() / 3).enumerate() {
+                let alone = [&q, &k, &v].map(|tensor| tensor.slice(0, at..at + 1).unwrap());
+                assert_eq!(
+                    attend(&device, &spec, alone.each_ref()),
+                    together,
+                    "{device:?} {t} {s}"
+                );
+            }
+        }
+        let x = random(&device, &[9, 300], &mut rng);
+        let normed = |x: &Tensor| -> Vec<f32> {
+            let out = Tensor::empty(&device, DType::F32, x.shape()).unwrap();
+            let mut session = device.session().unwrap();
+            norm(&mut session, &RowNorm::new(Norm::Layer, 1e-5), x, &out).unwrap();
+            let (_, done) = session.finish().unwrap().run(PATIENCE).unwrap();
+            done.read(out.buffer()).unwrap()
+        };
+        let all = normed(&x);
+        for (at, together) in all.chunks_exact(300).enumerate() {
+            assert_eq!(normed(&x.slice(0, at..at + 1).unwrap()), together, "{device:?} row {at}");
+        }
+    }
+}
+
+#[test]
+fn queries_that_see_nothing_give_0() {
+    let mut rng = fastrand::Rng::with_seed(seed());
+    for device in devices() {
+        for (t, s) in [(2, 600), (70, 40)] {
+            let q = random(&device, &[1, 2, t, 64], &mut rng);
+            let k = random(&device, &[1, 2, s, 64], &mut rng);
+            let nowhere = device.buffer_from(&[s], &vec![-1i32; s]).unwrap();
+            let nowhere = Tensor::of(&nowhere).unwrap();
+            let spec = Attention { k_positions: Some(&nowhere), ..Attention::new(0.1) };
+            let out = attend(&device, &spec, [&q, &k, &k]);
+            assert!(out.iter().all(|x| *x == 0.0), "{device:?} {t} {s}");
+        }
+    }
+}
+
+#[test]
+fn ids_outside_the_table_give_nan() {
+    for device in devices() {
+        let table = device.buffer_from(&[3, 4], &[1.0f32; 12]).unwrap();
+        let ids = device.buffer_from(&[4], &[2i32, 3, -1, 0]).unwrap();
+        let [table, ids] = [table, ids].map(|buffer| Tensor::of(&buffer).unwrap());
+        let out = Tensor::empty(&device, DType::F32, &[4, 4]).unwrap();
+        let mut session = device.session().unwrap();
+        embedding(&mut session, 1.0, &table, &ids, &out).unwrap();
+        let (_, done) = session.finish().unwrap().run(PATIENCE).unwrap();
+        let out: Vec<f32> = done.read(out.buffer()).unwrap();
+        let nan: Vec<bool> =
+            out.chunks_exact(4).map(|row| row.iter().all(|x| x.is_nan())).collect();
+        assert_eq!(nan, [false, true, true, false], "{device:?}: {out:?}");
+        assert!(out[..4].iter().chain(&out[12..]).all(|x| *x == 1.0));
+    }
+}
