@@ -4,6 +4,7 @@
 mod command;
 mod cross;
 mod fetch;
+mod golden;
 mod python;
 mod setup;
 mod steps;
@@ -31,6 +32,7 @@ enum Task {
     CrossCheck(cross::CrossCheck),
     Fetch(fetch::Fetch),
     Python(python::Python),
+    Golden(golden::Golden),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Task::CrossCheck(task) => task.run(),
         Task::Fetch(task) => task.run(),
         Task::Python(task) => task.run(),
+        Task::Golden(task) => task.run(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -37,7 +37,7 @@ impl Python {
     }
 }
 
-fn run(program: &str, arguments: &[PathBuf]) -> anyhow::Result<()> {
+pub(crate) fn run(program: &str, arguments: &[PathBuf]) -> anyhow::Result<()> {
     let status = Command::new(program).args(arguments).status();
     let status = status.with_context(|| format!("cannot start {program}"))?;
     ensure!(status.success(), "{program} failed");

@@ -35,6 +35,12 @@ impl Uses {
 }
 
 impl Graph {
+    /// Puts inputs, weights and states before everything else: they depend on nothing, and a rewrite
+    /// may want them earlier than they were written down.
+    pub(crate) fn hoist(&mut self) {
+        self.nodes.sort_by_key(|node| matches!(node.kind, Kind::View(_) | Kind::Op(_)));
+    }
+
     /// Removes the nodes that neither an output nor an update of a state needs.
     pub(crate) fn prune(&mut self) {
         let homes = Homes::of(self);

@@ -161,6 +161,7 @@ impl Plan {
         // What a builder may have got wrong is always checked once.
         graph.verify("building")?;
         let mut graph = graph.clone();
+        graph.hoist();
         graph.prune();
         verify(&graph, "pruning")?;
         if options.fuse {
