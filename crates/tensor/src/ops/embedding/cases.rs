@@ -5,6 +5,7 @@ use tintype_gpu::DType;
 use super::embedding;
 use crate::number::NUMBERS;
 use crate::ops::case::{Case, Layout, Operand};
+use crate::quant::TYPES;
 
 fn rows(scale: f32, table: Operand, ids: Operand, out: Operand) -> Case {
     let (vocabulary, n) = (table.shape[0], table.shape[1]);
@@ -24,9 +25,13 @@ fn rows(scale: f32, table: Operand, ids: Operand, out: Operand) -> Case {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for table in [DType::F32, DType::F16, DType::Bf16, DType::Q8_0] {
+    for table in NUMBERS.map(|number| number.dtype()).into_iter().chain(TYPES) {
         for out in NUMBERS.map(|number| number.dtype()) {
-            for (vocabulary, n) in [(50, 96), (3, 32), (1, 288)] {
+            let sizes = match table.block_elements() {
+                256 => [(50, 768), (3, 256), (1, 512)],
+                _ => [(50, 96), (3, 32), (1, 288)],
+            };
+            for (vocabulary, n) in sizes {
                 for ids in [&[7][..], &[2, 5]] {
                     let shape = [ids, &[n]].concat();
                     let (table, out) =
@@ -38,7 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
                 }
             }
         }
-        if table != DType::Q8_0 {
+        if !table.is_quantized() {
             let table = Operand::new(table, &[9, 33]).laid(Layout::Padded(5));
             all.push(rows(
                 1.0,

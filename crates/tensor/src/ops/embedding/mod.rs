@@ -1,45 +1,49 @@
-//! Embedding: rows of a table by id, dense or of Q8_0 blocks, times a factor. An id outside the table
+//! Embedding: rows of a table by id, dense or of GGML blocks, times a factor. An id outside the table
 //! gives a row of NaN, so that the mistake shows.
 
 mod cases;
 mod cpu;
+mod kernels;
 mod node;
 
-use tintype_gpu::kernel::KernelSource;
+use std::ops::Range;
+
 use tintype_gpu::{DType, Dispatch, Session};
 
 pub use node::EmbeddingOp;
 
 use super::Operation;
-use super::case::Variant;
 use super::rows::{Place, spaces, unit_rows};
 use super::walked::{Start, groups};
 use crate::Tensor;
 use crate::error::{Result, dtype, shape};
 use crate::layout::span_limit;
-use crate::number::{NUMBERS, Number, input_and_out};
+use crate::number::Number;
+use crate::quant::TYPES;
 
 /// The list's entry.
 pub const OPERATION: Operation = Operation {
     name: "embedding",
-    summary: "rows of a dense or Q8_0 table by id, times a factor",
+    summary: "rows of a dense or quantized table by id, times a factor",
     cases: cases::cases,
     benches: cases::benches,
-    kernels,
+    kernels: kernels::kernels,
 };
 
-/// Immediates (WGSL: `embedding.wgsl`).
+/// Immediates (WGSL: `params.wgsl`).
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Params {
     width: u32,
     rows: u32,
     n: u32,
-    /// For the CPU kernel: types of the table and out in 2 bits each, 3 for Q8_0.
+    /// For the CPU kernel: types of the table, where it is dense, and out in 2 bits each.
     codes: u32,
     /// For the CPU kernel: rows of a unit.
     unit_rows: u32,
     vocabulary: u32,
+    first: u32,
+    end: u32,
     start_table: u32,
     stride_table: u32,
     scale: f32,
@@ -47,73 +51,13 @@ struct Params {
     out: Place,
 }
 
-/// The table's type code where it is quantized.
-const QUANTIZED: u32 = 3;
-
-const EMBEDDING: KernelSource = KernelSource {
-    name: "embedding",
-    wgsl: concat!(
-        include_str!("../prelude/numbers.wgsl"),
-        include_str!("../prelude/rows.wgsl"),
-        include_str!("embedding.wgsl")
-    ),
-    entry: "main",
-    aliases: &[],
-    cpu: cpu::embedding,
-};
-
-static TYPES: [[(&str, &str); 3]; 9] = input_and_out("T");
-
-/// Words, then halves, by the output's type.
-static QUANTIZED_TYPES: [[[(&str, &str); 3]; 3]; 2] = {
-    let mut table = [[TYPES[0], TYPES[1], TYPES[2]]; 2];
-    let mut at = 0;
-    while at < 3 {
-        table[0][at][0].1 = "u32";
-        table[1][at][0].1 = "u16";
-        at += 1;
-    }
-    table
-};
-
-/// What the table holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Table {
-    Numbers(Number),
-    /// Q8_0, read by words, or by halves where the span does not end on a word.
-    Blocks {
-        halves: bool,
-    },
+/// Whether rows of this type can be looked up.
+fn is_known(table: DType) -> bool {
+    Number::of(table).is_some() || TYPES.contains(&table)
 }
 
-fn variant(table: Table, out: Number) -> Variant {
-    let flag = |on: bool| f64::from(u8::from(on));
-    let (aliases, number, halves) = match table {
-        Table::Numbers(number) => (&TYPES[number as usize * 3 + out as usize], number, None),
-        Table::Blocks { halves } => {
-            (&QUANTIZED_TYPES[usize::from(halves)][out as usize], Number::F32, Some(halves))
-        }
-    };
-    let overrides = vec![
-        ("T_BF16", number.is_bf16()),
-        ("OUT_BF16", out.is_bf16()),
-        ("Q8_0", flag(halves.is_some())),
-        ("HALVES", flag(halves == Some(true))),
-    ];
-    Variant { source: KernelSource { aliases, ..EMBEDDING }, overrides }
-}
-
-fn kernels() -> Vec<Variant> {
-    let mut all = Vec::new();
-    for out in NUMBERS {
-        all.extend(NUMBERS.map(|table| variant(Table::Numbers(table), out)));
-        all.extend([false, true].map(|halves| variant(Table::Blocks { halves }, out)));
-    }
-    all
-}
-
-/// `out[.., :] = table[ids[..], :]·scale`: table `[vocabulary, n]` with dense rows, ids I32 or U32, out
-/// with the shape of `ids` and n.
+/// `out[.., :] = table[ids[..], :]·scale`: table `[vocabulary, n]` with dense rows, of numbers or of a
+/// type in [`TYPES`]; ids I32 or U32; out with the shape of `ids` and n.
 pub fn embedding(
     session: &mut Session<'_>,
     scale: f32,
@@ -123,14 +67,8 @@ pub fn embedding(
 ) -> Result<()> {
     let op = "embedding";
     let operands = [table, ids, out];
-    let quantized = table.dtype() == DType::Q8_0;
-    let number = match quantized {
-        true => Some(Number::F32),
-        false => Number::of(table.dtype()),
-    };
-    let (Some(number), Some(tout)) = (number, Number::of(out.dtype())) else {
-        let reason = "the table is F32, F16, BF16 or Q8_0, the output F32, F16 or BF16";
-        return Err(dtype(op, &operands, reason));
+    let (true, Some(tout)) = (is_known(table.dtype()), Number::of(out.dtype())) else {
+        return Err(dtype(op, &operands, UNKNOWN));
     };
     if !matches!(ids.dtype(), DType::I32 | DType::U32) {
         return Err(dtype(op, &operands, "ids are I32 or U32"));
@@ -143,22 +81,51 @@ pub fn embedding(
     if n > 1 && table.strides()[1] != 1 || vocabulary == 0 {
         return refuse("the table has rows, and they are dense");
     }
-    if table.span_bytes() > span_limit(session.device()) {
-        return refuse("the table is larger than a binding");
+    let limit = span_limit(session.device());
+    let row_bytes = table.span_bytes().div_ceil(vocabulary as u64).max(1);
+    let rows_at_once = (limit / row_bytes).min(vocabulary as u64) as usize;
+    if rows_at_once == 0 || vocabulary > i32::MAX as usize {
+        return refuse("one row of the table does not fit in a binding");
     }
+    for first in (0..vocabulary).step_by(rows_at_once) {
+        let part = first..(first + rows_at_once).min(vocabulary);
+        if first > 0 {
+            // Parts write different rows, which ids tell apart: nobody can know before.
+            session.barrier_between(&[], &[out.write()?])?;
+        }
+        part_of(session, scale, [table, ids, out], part, tout)?;
+    }
+    Ok(())
+}
+
+/// What tables may be.
+const UNKNOWN: &str = "the table is F32, F16, BF16 or of a block type that is decoded, the output \
+                       F32, F16 or BF16";
+
+/// Writes the rows whose ids lie in `part` of the table.
+fn part_of(
+    session: &mut Session<'_>,
+    scale: f32,
+    [table, ids, out]: [&Tensor; 3],
+    part: Range<usize>,
+    tout: Number,
+) -> Result<()> {
+    let op = "embedding";
+    let (vocabulary, n) = (table.shape()[0], table.shape()[1]);
+    let (block, bytes) =
+        (table.dtype().block_elements() as usize, table.dtype().block_bytes() as usize);
+    let own = table.slice(0, part.clone())?;
     let ids = ids.insert_axis(ids.rank())?;
     for space in spaces(session.device(), op, [&ids, out], &[1])? {
         let [ids, out] = &space.operands;
-        let (from, from_ids, to) = (table.read()?, ids.read()?, out.write()?);
-        let size = if quantized { 2 } else { table.dtype().block_bytes() };
-        let start_table = from.start_in(size);
-        let (form, code, stride) = match quantized {
-            true => {
-                let halves = !(u64::from(start_table) * 2 + from.len()).is_multiple_of(4);
-                (Table::Blocks { halves }, QUANTIZED, table.strides()[0] / 32 * 17)
-            }
-            false => (Table::Numbers(number), number as u32, table.strides()[0]),
+        let (from, from_ids, to) = (own.read()?, ids.read()?, out.write()?);
+        let start_table = from.start_in(if block > 1 { 2 } else { bytes as u64 });
+        let halves = !(u64::from(start_table) * 2 + from.len()).is_multiple_of(4);
+        let stride = match block {
+            1 => table.strides()[0],
+            _ => table.strides()[0] / block * bytes / 2,
         };
+        let code = Number::of(table.dtype()).map_or(0, |number| number as u32);
         let unit_rows = unit_rows(n);
         let params = Params {
             width: space.outer[1],
@@ -167,14 +134,18 @@ pub fn embedding(
             codes: code | (tout as u32) << 2,
             unit_rows,
             vocabulary: vocabulary as u32,
+            first: part.start as u32,
+            end: part.end as u32,
             start_table,
             stride_table: stride as u32,
             scale,
             ids: space.place(0, from_ids.start_in(4)),
             out: space.place(1, to.start_in(out.dtype().block_bytes())),
         };
-        let kernel = variant(form, tout).compile(session)?;
-        let dispatch = Dispatch::new(&kernel)
+        let Some(kernel) = kernels::variant(table.dtype(), tout, block > 1 && halves) else {
+            return Err(dtype(op, &[table, ids, out], UNKNOWN));
+        };
+        let dispatch = Dispatch::new(&kernel.compile(session)?)
             .label(op)
             .bind(from)
             .bind(from_ids)

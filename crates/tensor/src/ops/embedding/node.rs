@@ -2,7 +2,7 @@
 
 use tintype_gpu::{DType, Session};
 
-use super::embedding;
+use super::{UNKNOWN, embedding, is_known};
 use crate::Tensor;
 use crate::error::Result;
 use crate::graph::{Graph, Layout, Meta, Op, Value, exactly, refuse_dtype, refuse_shape};
@@ -25,11 +25,12 @@ impl Op for EmbeddingOp {
     fn outputs(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
         let op = self.name();
         let [table, ids] = exactly(op, inputs)?;
-        let known = table.dtype == DType::Q8_0 || Number::of(table.dtype).is_some();
         let of_ids = matches!(ids.dtype, DType::I32 | DType::U32);
-        if !known || !of_ids || Number::of(self.dtype).is_none() {
-            let reason = "the table is F32, F16, BF16 or Q8_0, ids are I32 or U32";
-            return Err(refuse_dtype(op, inputs, reason));
+        if !is_known(table.dtype) || Number::of(self.dtype).is_none() {
+            return Err(refuse_dtype(op, inputs, UNKNOWN));
+        }
+        if !of_ids {
+            return Err(refuse_dtype(op, inputs, "ids are I32 or U32"));
         }
         if table.rank() != 2 || table.shape[0] == 0 || !self.scale.is_finite() {
             return Err(refuse_shape(op, inputs, "the table is a matrix, the factor finite"));
@@ -53,7 +54,7 @@ impl Op for EmbeddingOp {
 }
 
 impl Graph {
-    /// `table[ids]·scale` in `dtype`: table `[vocabulary, n]`, dense or Q8_0, ids I32 or U32 of any
+    /// `table[ids]·scale` in `dtype`: table `[vocabulary, n]`, dense or quantized, ids I32 or U32 of any
     /// shape. An id outside the table gives NaN.
     pub fn embedding(
         &mut self,

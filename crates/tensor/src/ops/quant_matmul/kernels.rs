@@ -5,6 +5,7 @@ use tintype_gpu::kernel::KernelSource;
 
 use super::cpu;
 use crate::number::{NUMBERS, Number, THROUGH, WGSL};
+use crate::ops::blocks::by_block_type;
 use crate::ops::case::Variant;
 use crate::simd::quant as blocks;
 
@@ -21,6 +22,7 @@ macro_rules! source {
             name: $name,
             wgsl: concat!(
                 include_str!("../prelude/numbers.wgsl"),
+                include_str!("../prelude/blocks.wgsl"),
                 include_str!("params.wgsl"),
                 include_str!($decode),
                 include_str!($file)
@@ -37,13 +39,13 @@ macro_rules! pair {
         Pair {
             few: source!(
                 concat!("matvec_", $name),
-                concat!("decode/", $name, ".wgsl"),
+                concat!("../prelude/decode/", $name, ".wgsl"),
                 "matvec.wgsl",
                 blocks::$block
             ),
             many: source!(
                 concat!("matmul_", $name),
-                concat!("decode/", $name, ".wgsl"),
+                concat!("../prelude/decode/", $name, ".wgsl"),
                 "tiled.wgsl",
                 blocks::$block
             ),
@@ -52,20 +54,7 @@ macro_rules! pair {
 }
 
 fn pair(dtype: DType) -> Option<Pair> {
-    Some(match dtype {
-        DType::Q4_0 => pair!("q4_0", Q4_0),
-        DType::Q4_1 => pair!("q4_1", Q4_1),
-        DType::Q5_0 => pair!("q5_0", Q5_0),
-        DType::Q5_1 => pair!("q5_1", Q5_1),
-        DType::Q8_0 => pair!("q8_0", Q8_0),
-        DType::Q2K => pair!("q2_k", Q2K),
-        DType::Q3K => pair!("q3_k", Q3K),
-        DType::Q4K => pair!("q4_k", Q4K),
-        DType::Q5K => pair!("q5_k", Q5K),
-        DType::Q6K => pair!("q6_k", Q6K),
-        DType::Iq4Nl => pair!("iq4_nl", Iq4Nl),
-        _ => return None,
-    })
+    by_block_type!(dtype, pair)
 }
 
 /// Vectors that one dispatch of the kernel for few may take.
