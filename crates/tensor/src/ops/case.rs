@@ -75,17 +75,30 @@ pub struct Operand {
     pub layout: Layout,
     /// Where random values are drawn from.
     pub range: Range<f32>,
+    /// The values, where they are not random (positions, lengths).
+    pub values: Option<Vec<f32>>,
 }
 
 impl Operand {
     /// A dense operand with values in −1..1.
     pub fn new(dtype: DType, shape: &[usize]) -> Self {
-        Operand { dtype, shape: shape.to_vec(), layout: Layout::Dense, range: -1.0..1.0 }
+        Operand {
+            dtype,
+            shape: shape.to_vec(),
+            layout: Layout::Dense,
+            range: -1.0..1.0,
+            values: None,
+        }
     }
 
     /// In another layout.
     pub fn laid(self, layout: Layout) -> Self {
         Operand { layout, ..self }
+    }
+
+    /// With these values, in logical order.
+    pub fn holding(self, values: Vec<f32>) -> Self {
+        Operand { values: Some(values), ..self }
     }
 
     /// With values from another interval.

@@ -9,6 +9,7 @@ pub mod conv;
 pub mod copy;
 pub mod embedding;
 pub mod fill;
+pub mod kv_copy;
 pub mod matmul;
 pub mod norm;
 pub mod pad;
@@ -20,6 +21,7 @@ pub mod rope;
 pub mod softcap;
 pub mod softmax;
 
+mod blocks;
 mod rows;
 mod walked;
 
@@ -57,5 +59,6 @@ pub const OPERATIONS: &[Operation] = &[
     softmax::OPERATION,
     attention::OPERATION,
     embedding::OPERATION,
+    kv_copy::OPERATION,
     rope::OPERATION,
 ];

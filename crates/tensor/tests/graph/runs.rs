@@ -114,3 +114,39 @@ fn a_batch_gives_bit_for_bit_what_its_members_give_alone() {
     let alone: Vec<f32> = x.chunks(32).flat_map(|x| give(1, x)).collect();
     assert!(same_bits(&[together], &[alone]));
 }
+
+#[test]
+fn quantized_weights_are_weights_of_a_graph() {
+    let mut random = fastrand::Rng::with_seed(common::seed());
+    let (vocabulary, k, tokens) = (19, 512, 5);
+    for device in common::devices() {
+        for dtype in tintype_tensor::quant::TYPES {
+            let blocks = common::random_blocks(dtype, vocabulary * k, &mut random);
+            let exact = tintype_tensor::quant::reference::decode(dtype, &blocks).unwrap();
+            let w = device.buffer_from_bytes(dtype, &[vocabulary, k], &blocks).unwrap();
+            let w = tintype_tensor::Tensor::of(&w).unwrap();
+            // A tied head: rows of the table by id, then their products with all of its rows.
+            let mut graph = Graph::new();
+            let ids = graph.input("ids", DType::I32, &[1, tokens]).unwrap();
+            let table = graph.weight("table", &w);
+            let x = graph.embedding(table, ids, 8.0, DType::F32).unwrap();
+            let logits = graph.linear(x, table, None).unwrap();
+            graph.output("logits", logits).unwrap();
+            let mut plan = Plan::compile(&graph, &device, PlanOptions::default()).unwrap();
+            let ids: Vec<i32> = (0..tokens).map(|_| random.i32(0..vocabulary as i32)).collect();
+            plan.write("ids", &ids).unwrap();
+            plan.run(&|| false, PATIENCE).unwrap();
+            let row = |at: usize| &exact[at * k..][..k];
+            let product = |id: i32, at: usize| -> f64 {
+                row(id as usize).iter().zip(row(at)).map(|(a, b)| 8.0 * a * b).sum()
+            };
+            let right: Vec<f64> = ids
+                .iter()
+                .flat_map(|&id| (0..vocabulary).map(move |at| (id, at)))
+                .map(|(id, at)| product(id, at))
+                .collect();
+            let error = distance(&plan.read::<f32>("logits").unwrap(), &right);
+            assert!(error < 1e-5, "{device:?} {dtype}: {error:e}");
+        }
+    }
+}

@@ -8,10 +8,10 @@ use crate::Tensor;
 use crate::ops::case::{Case, Layout, Operand, Values};
 
 /// Operands out of a case's inputs; `rest` are the places of bias and positions.
-fn operands(inputs: &[Values], rest: [Option<usize>; 3]) -> Operands<'_> {
-    let [bias, q_positions, k_positions] = rest.map(|at| at.map(|at| &inputs[at]));
+fn operands(inputs: &[Values], rest: [Option<usize>; 4]) -> Operands<'_> {
+    let [bias, q_positions, k_positions, lengths] = rest.map(|at| at.map(|at| &inputs[at]));
     let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
-    Operands { q, k, v, bias, q_positions, k_positions }
+    Operands { q, k, v, bias, q_positions, k_positions, lengths }
 }
 
 /// A case under construction.
@@ -26,6 +26,8 @@ struct Of {
     /// Whether positions are given, and for each batch.
     q_positions: Option<bool>,
     k_positions: Option<bool>,
+    /// Tokens of each sequence, in rings.
+    lengths: Option<Vec<f32>>,
     layout: Layout,
 }
 
@@ -39,6 +41,7 @@ impl Of {
             bias: None,
             q_positions: None,
             k_positions: None,
+            lengths: None,
             layout: Layout::Dense,
         }
     }
@@ -59,6 +62,7 @@ impl Of {
         let kv = Operand::new(self.types[1], &shape(kv_heads, s)).laid(self.layout);
         let out = Operand::new(self.types[2], &shape(heads, t)).laid(self.layout);
         let mut inputs = vec![q, kv.clone(), kv];
+        let mut name_lengths = String::new();
         let mut place = |operand: Option<Operand>| {
             operand.map(|operand| {
                 inputs.push(operand);
@@ -74,7 +78,12 @@ impl Of {
         let qp = place(self.q_positions.map(|batched| positions(t, batched, 0.0..most)));
         // A fifth of the keys is not there.
         let kp = place(self.k_positions.map(|batched| positions(s, batched, -0.2 * most..most)));
-        let rest = [bias, qp, kp];
+        let lengths = self.lengths.map(|lengths| {
+            name_lengths = format!(" lengths {lengths:?}");
+            Operand::new(DType::I32, &[batch]).holding(lengths)
+        });
+        let lengths = place(lengths);
+        let rest = [bias, qp, kp, lengths];
         let mut name = format!("attention x{:.3}", spec.scale);
         for (on, what) in [
             (spec.causal, " causal"),
@@ -87,6 +96,7 @@ impl Of {
         ] {
             name += if on { what } else { "" };
         }
+        name += &name_lengths;
         // Sums of values with random signs, weighted evenly at most.
         let heads_of_keys = kv_heads * batch * s * d;
         Case::new(
@@ -114,6 +124,7 @@ impl Of {
                     bias: bias.map(|at| &inputs[at]),
                     q_positions: qp.map(|at| &inputs[at]),
                     k_positions: kp.map(|at| &inputs[at]),
+                    lengths: lengths.map(|at| &inputs[at]),
                 };
                 attention(session, &own, &q, &k, &v, scratch.as_ref(), &out)
             },
@@ -220,6 +231,36 @@ pub(super) fn cases() -> Vec<Case> {
             }
         }
     }
+    // Rings: not full, just full, gone round; empty; more queries than a tile; every type of cache.
+    for kv in [f, h, b, DType::Q8_0] {
+        for (t, s, lengths) in [
+            (1, 40, vec![1.0, 40.0, 41.0]),
+            (1, 600, vec![0.0, 700.0, 350.0]),
+            (5, 70, vec![5.0, 60.0, 1000.0]),
+            (33, 80, vec![33.0, 80.0, 131.0]),
+        ] {
+            let of = Of::new([3, 4, 2, t, s, 64]).with(|of| {
+                of.types = [f, kv, f];
+                of.spec.causal = true;
+                of.lengths = Some(lengths);
+            });
+            all.push(of.clone());
+            // Not more than a ring that has gone round still holds.
+            all.push(of.clone().with(|of| of.spec.window = s - t));
+            all.push(of.clone().with(|of| of.spec.tokens_outside = true));
+            all.push(of.with(|of| {
+                of.spec.causal = false;
+                of.spec.softcap = 3.0;
+                of.q_positions = Some(true);
+            }));
+        }
+        let one = Of::new([1, 2, 1, 1, 300, 32]).with(|of| of.types = [h, kv, h]);
+        all.push(one.with(|of| {
+            of.spec.causal = true;
+            of.lengths = Some(vec![299.0]);
+            of.layout = Layout::Offset(if kv == DType::Q8_0 { 32 } else { 3 });
+        }));
+    }
     all.into_iter().map(Of::case).collect()
 }
 
@@ -253,5 +294,11 @@ pub(super) fn benches() -> Vec<Case> {
         causal([1, 4, 1, 1, 2048, 256]).case(),
         causal([1, 32, 8, 1, 4096, 128]).case(),
         causal([1, 32, 8, 1, 4096, 128]).with(|of| of.types = [DType::F32, h, DType::F32]).case(),
+        causal([1, 32, 8, 1, 4096, 128])
+            .with(|of| {
+                of.types = [DType::F32, DType::Q8_0, DType::F32];
+                of.lengths = Some(vec![4096.0]);
+            })
+            .case(),
     ]
 }

@@ -4,14 +4,17 @@
 
 use tintype_gpu::kernel::{Rows, Unit, UnitError};
 
+use super::kernels::BLOCKS;
 use super::rows::{FEW, Owner, Share};
 use super::{
-    BIAS, CAUSAL, K_POSITIONS, K_POSITIONS_BATCHED, Params, Q_POSITIONS, Q_POSITIONS_BATCHED,
+    BIAS, CAUSAL, K_POSITIONS, K_POSITIONS_BATCHED, LENGTHS, Params, Q_POSITIONS,
+    Q_POSITIONS_BATCHED,
 };
 use crate::number::{Number, Numbers, Stored};
 use crate::simd::attend::{Lines, PAD, dots, weighted};
 use crate::simd::dense::{Matrix, gemm};
 use crate::simd::fold::{exp_sum, max};
+use crate::simd::quant::{Block as _, Q8_0, decode};
 use crate::simd::{tanh, vectorize};
 
 /// Keys of a block.
@@ -74,26 +77,40 @@ fn into<T: Stored>(unit: &mut Unit<'_>, p: &Params) -> Result<(), UnitError> {
     Ok(())
 }
 
+/// Keys or values as they lie.
+#[derive(Clone, Copy)]
+enum Kept<'a> {
+    Numbers(Numbers<'a>),
+    /// Q8_0.
+    Blocks(&'a [u8]),
+}
+
 struct Inputs<'a> {
     q: Numbers<'a>,
-    k: Numbers<'a>,
-    v: Numbers<'a>,
+    k: Kept<'a>,
+    v: Kept<'a>,
     bias: Option<Numbers<'a>>,
     q_positions: Option<&'a [i32]>,
     k_positions: Option<&'a [i32]>,
+    lengths: Option<&'a [i32]>,
 }
 
 impl<'a> Inputs<'a> {
     fn read(unit: &Unit<'a>, p: &Params) -> Result<Self, UnitError> {
         let number = |bit: u32| Number::from_code(p.codes >> bit & 3);
         let on = |bit: u32| p.codes & bit != 0;
+        let kept = |slot: usize| match p.codes >> 2 & 3 {
+            BLOCKS => Ok::<_, UnitError>(Kept::Blocks(unit.read(slot)?)),
+            code => Ok(Kept::Numbers(Numbers::read(unit, slot, Number::from_code(code))?)),
+        };
         Ok(Inputs {
             q: Numbers::read(unit, 0, number(0))?,
-            k: Numbers::read(unit, 1, number(2))?,
-            v: Numbers::read(unit, 2, number(2))?,
+            k: kept(1)?,
+            v: kept(2)?,
             bias: if on(BIAS) { Some(Numbers::read(unit, 3, number(4))?) } else { None },
             q_positions: if on(Q_POSITIONS) { Some(unit.read(4)?) } else { None },
             k_positions: if on(K_POSITIONS) { Some(unit.read(5)?) } else { None },
+            lengths: if on(LENGTHS) { Some(unit.read(5)?) } else { None },
         })
     }
 }
@@ -108,6 +125,8 @@ struct Block {
     /// [query][number], scaled.
     q: Vec<f32>,
     positions: Vec<i64>,
+    /// Tokens of the sequence, where lengths are given.
+    length: Option<i64>,
     largest: Vec<f32>,
     sums: Vec<f32>,
     /// [query][number]
@@ -127,6 +146,7 @@ impl Block {
             few,
             q: vec![0.0; rows * width],
             positions: Vec::with_capacity(rows),
+            length: inputs.lengths.map(|all| i64::from(all[share.batch])),
             largest: vec![f32::NEG_INFINITY; rows],
             sums: vec![0.0; rows],
             out: vec![0.0; rows * width],
@@ -140,7 +160,10 @@ impl Block {
             vectorize(|| row.iter_mut().for_each(|x| *x *= p.scale));
             block.positions.push(match inputs.q_positions {
                 Some(positions) => i64::from(positions[line + token]),
-                None => p.offset as i64 + token as i64,
+                None => {
+                    let first = block.length.map_or(i64::from(p.offset), |n| n - i64::from(p.t));
+                    first + token as i64
+                }
             });
         }
         block
@@ -174,6 +197,9 @@ impl Block {
     /// Keys that any query may see, as far as that follows from the block's place.
     fn seen(&self, p: &Params) -> (usize, usize) {
         let s = p.s as usize;
+        if let Some(length) = self.length {
+            return (0, length.clamp(0, s as i64) as usize);
+        }
         if p.codes & (K_POSITIONS | Q_POSITIONS) != 0 || p.codes & CAUSAL == 0 {
             return (0, s);
         }
@@ -189,20 +215,27 @@ impl Block {
     /// Rows `at ..` of keys or values: as they lie where they are f32, else converted.
     fn lines<'s>(
         &self,
-        from: Numbers<'s>,
+        from: Kept<'s>,
         at: usize,
         stride: usize,
         n: usize,
         scratch: &'s mut [f32],
     ) -> Lines<'s> {
         let width = self.width;
-        if let Numbers::F32(all) = from
+        if let Kept::Numbers(Numbers::F32(all)) = from
             && self.d == width
         {
             return Lines { data: &all[at..], stride, count: n, width };
         }
         for (line, out) in scratch.chunks_exact_mut(width).take(n).enumerate() {
-            from.load(at + line * stride, 1, &mut out[..self.d]);
+            let at = at + line * stride;
+            match from {
+                Kept::Numbers(numbers) => numbers.load(at, 1, &mut out[..self.d]),
+                Kept::Blocks(blocks) => {
+                    let [first, bytes] = [at, self.d].map(|n| n / Q8_0::ELEMENTS * Q8_0::BYTES);
+                    decode::<Q8_0>(&blocks[first..][..bytes], &mut out[..self.d]);
+                }
+            }
         }
         Lines { data: scratch, stride: width, count: n, width }
     }
@@ -259,7 +292,7 @@ impl Block {
                 let bias = bias.stretch(from, 1, n, extra);
                 vectorize(|| row.iter_mut().zip(bias).for_each(|(x, b)| *x += b));
             }
-            mask(inputs, p, batch, self.positions[at], key, row);
+            mask(inputs, p, batch, self.length, self.positions[at], key, row);
             let now = max(row).max(self.largest[at]);
             if now <= f32::MIN {
                 row.fill(0.0);
@@ -313,7 +346,15 @@ fn place(strides: [u32; 3], batch: usize, head: usize, token: usize) -> usize {
 }
 
 /// −∞ where a query at `position` does not see keys `key ..`.
-fn mask(inputs: &Inputs<'_>, p: &Params, batch: usize, position: i64, key: usize, row: &mut [f32]) {
+fn mask(
+    inputs: &Inputs<'_>,
+    p: &Params,
+    batch: usize,
+    length: Option<i64>,
+    position: i64,
+    key: usize,
+    row: &mut [f32],
+) {
     let causal = p.codes & CAUSAL != 0;
     // Positions that are seen.
     let low = if p.window == 0 { 0 } else { (position + 1 - i64::from(p.window)).max(0) };
@@ -322,6 +363,16 @@ fn mask(inputs: &Inputs<'_>, p: &Params, batch: usize, position: i64, key: usize
         (false, 0) => i64::MAX,
         (false, window) => position + i64::from(window),
     };
+    // A ring that has gone round: each row holds the latest position that falls on it.
+    if let Some(length) = length.filter(|&length| length > i64::from(p.s)) {
+        let last = length - 1;
+        for (x, at) in row.iter_mut().zip(key as i64..) {
+            if !(low..high).contains(&(last - (last - at) % i64::from(p.s))) {
+                *x = f32::NEG_INFINITY;
+            }
+        }
+        return;
+    }
     match inputs.k_positions {
         Some(all) => {
             let line = if p.codes & K_POSITIONS_BATCHED != 0 { batch * p.s as usize } else { 0 };

@@ -19,6 +19,7 @@ use crate::Tensor;
 use crate::error::{Result, dtype, shape};
 use crate::layout::span_limit;
 use crate::number::Number;
+use kernels::{Stored, Types};
 
 /// The list's entry.
 pub const OPERATION: Operation = Operation {
@@ -52,6 +53,11 @@ pub struct Attention<'a> {
     pub q_positions: Option<&'a Tensor>,
     /// I32, `[keys]` or `[batch, keys]`, contiguous; keys stand at 0, 1, … where it is not given.
     pub k_positions: Option<&'a Tensor>,
+    /// I32, `[batch]`, contiguous, instead of positions of keys: keys and values are rings that
+    /// [`super::kv_copy`] filled, and each sequence has this many tokens, those of this call included.
+    /// Row `r` holds the latest position that is `r` modulo the number of keys; rows that no token
+    /// has reached are not there. Queries are the last tokens where `q_positions` is not given.
+    pub lengths: Option<&'a Tensor>,
 }
 
 impl Attention<'_> {
@@ -66,6 +72,7 @@ impl Attention<'_> {
             bias: None,
             q_positions: None,
             k_positions: None,
+            lengths: None,
         }
     }
 }
@@ -108,6 +115,7 @@ const Q_POSITIONS: u32 = 1 << 10;
 const K_POSITIONS: u32 = 1 << 11;
 const Q_POSITIONS_BATCHED: u32 = 1 << 12;
 const K_POSITIONS_BATCHED: u32 = 1 << 13;
+const LENGTHS: u32 = 1 << 14;
 
 /// Keys of a part, where a GPU shares out the keys of few queries.
 const PART: usize = 256;
@@ -125,7 +133,7 @@ pub fn attention_scratch_shape(device: &Device, q: &[usize], k: &[usize]) -> Opt
 }
 
 /// `out = attention of q over k and v`: q and out `[batch, heads, tokens, numbers]`, k and v `[batch,
-/// heads of keys, keys, numbers]`; heads are a multiple of heads of keys and share them in order. The
+/// heads of keys, keys, numbers]`, of numbers or Q8_0; heads are a multiple of heads of keys and share them in order. The
 /// last axis of each is dense, others lie anyhow. `scratch`, F32 and contiguous, is needed where
 /// [`attention_scratch_shape`] says so.
 pub fn attention(
@@ -165,10 +173,13 @@ pub fn attention(
     }
 }
 
+/// What operands may be.
+const TYPES_TAKEN: &str =
+    "q, k, v, bias and out are F32, F16 or BF16, k and v of one type, Q8_0 too";
+
 /// Operands found to fit one another.
 struct Checked {
-    /// Types of q, k and v, bias, out.
-    types: [Number; 4],
+    types: Types,
     codes: u32,
     bias: Option<Tensor>,
 }
@@ -179,8 +190,7 @@ impl Checked {
         let [q, k, v, out] = operands;
         let refuse = |reason: String| Err(shape(op, &operands, reason));
         let number = |tensor: &Tensor| {
-            Number::of(tensor.dtype())
-                .ok_or_else(|| dtype(op, &operands, "q, k, v, bias and out are F32, F16 or BF16"))
+            Number::of(tensor.dtype()).ok_or_else(|| dtype(op, &operands, TYPES_TAKEN))
         };
         let (&[batch, heads, t, d], &[b, kv_heads, s, dk]) = (q.shape(), k.shape()) else {
             return refuse("q and k have four axes: batch, heads, tokens, numbers".into());
@@ -240,16 +250,22 @@ impl Checked {
         };
         let of_q = positions(spec.q_positions, t, "queries")?;
         let of_k = positions(spec.k_positions, s, "keys")?;
-        if number(k)? != number(v)? {
-            return Err(dtype(op, &operands, "k and v must have one type"));
+        let of_lengths = positions(spec.lengths, batch, "sequences (lengths)")?;
+        if of_lengths.is_some() && of_k.is_some() {
+            return refuse("lengths and positions of keys exclude one another".into());
         }
+        let Some(kv) = Stored::of(k.dtype()).filter(|_| k.dtype() == v.dtype()) else {
+            return Err(dtype(op, &operands, TYPES_TAKEN));
+        };
         let limit = span_limit(device);
         let all = operands.into_iter().chain(bias.as_ref());
         if all.into_iter().any(|tensor| tensor.span_bytes() > limit) {
             return refuse("an operand is larger than a binding; attend batch by batch".into());
         }
-        let types = [number(q)?, number(k)?, number(bias.as_ref().unwrap_or(q))?, number(out)?];
-        let mut codes = (0..4).map(|at| (types[at] as u32) << (2 * at)).sum::<u32>();
+        let of_bias = number(bias.as_ref().unwrap_or(q))?;
+        let types = Types { q: number(q)?, kv, bias: of_bias, out: number(out)? };
+        let codes = [types.q as u32, kv.code(), of_bias as u32, types.out as u32];
+        let mut codes = (0..4).map(|at| codes[at] << (2 * at)).sum::<u32>();
         for (bit, on) in [
             (CAUSAL, spec.causal),
             (BIAS, bias.is_some()),
@@ -257,6 +273,7 @@ impl Checked {
             (K_POSITIONS, of_k.is_some()),
             (Q_POSITIONS_BATCHED, of_q == Some(true)),
             (K_POSITIONS_BATCHED, of_k == Some(true)),
+            (LENGTHS, of_lengths.is_some()),
         ] {
             codes |= if on { bit } else { 0 };
         }
@@ -275,8 +292,8 @@ fn bound(
     let (kv_heads, s) = (k.shape()[1], k.shape()[2]);
     let three = |tensor: &Tensor| [0, 1, 2].map(|axis| tensor.strides()[axis] as u32);
     let bias = checked.bias.as_ref();
-    let reads =
-        [q, k, v, bias.unwrap_or(q), spec.q_positions.unwrap_or(q), spec.k_positions.unwrap_or(q)];
+    let of_keys = spec.k_positions.or(spec.lengths);
+    let reads = [q, k, v, bias.unwrap_or(q), spec.q_positions.unwrap_or(q), of_keys.unwrap_or(q)];
     let spans = [
         reads[0].read()?,
         reads[1].read()?,
@@ -285,7 +302,11 @@ fn bound(
         reads[4].read()?,
         reads[5].read()?,
     ];
-    let start = |at: usize| spans[at].start_in(reads[at].dtype().block_bytes());
+    let start = |at: usize| match reads[at].dtype() {
+        // Blocks are read by halves.
+        DType::Q8_0 => spans[at].start_in(2),
+        number => spans[at].start_in(number.block_bytes()),
+    };
     let params = Params {
         shared_by: (heads / kv_heads) as u32,
         t: t as u32,
@@ -338,10 +359,16 @@ fn on_gpu(
         None => start_out,
     };
     let tile = kernels::rows_of_tile(rows, d);
-    let types = match scratch {
-        Some(_) => [checked.types[0], checked.types[1], checked.types[2], Number::F32],
-        None => checked.types,
-    };
+    let mut types = checked.types;
+    if let Stored::Blocks { halves } = &mut types.kv {
+        let whole = |span: &tintype_gpu::ReadSpan, start: u32| {
+            (u64::from(start) * 2 + span.len()).is_multiple_of(4)
+        };
+        *halves = !whole(&spans[1], params.start_k) || !whole(&spans[2], params.start_v);
+    }
+    if scratch.is_some() {
+        types.out = Number::F32;
+    }
     let kernel = kernels::tiled(types, d, tile, scratch.is_some()).compile(session)?;
     let mut dispatch = Dispatch::new(&kernel).label("attention");
     for span in spans {
@@ -357,7 +384,7 @@ fn on_gpu(
     let from = scratch.read()?;
     params.start_q = from.start_in(4);
     params.start_out = start_out;
-    let kernel = kernels::join(checked.types[3], d).compile(session)?;
+    let kernel = kernels::join(checked.types.out, d).compile(session)?;
     let join = Dispatch::new(&kernel)
         .label("attention")
         .bind(from)

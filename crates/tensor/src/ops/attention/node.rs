@@ -3,14 +3,15 @@
 
 use tintype_gpu::{DType, Device, Session};
 
-use super::{Attention, MAX_HEAD, attention, attention_scratch_shape};
+use super::kernels::Stored;
+use super::{Attention, MAX_HEAD, TYPES_TAKEN, attention, attention_scratch_shape};
 use crate::Tensor;
 use crate::error::Result;
 use crate::graph::{Graph, Layout, Meta, Op, Value, broadcast_shape, refuse_dtype, refuse_shape};
 use crate::number::Number;
 
-/// Attention; operands are q, k, v, then bias, positions of queries, positions of keys, where there
-/// are any. The fields mean what those of [`Attention`] mean.
+/// Attention; operands are q, k, v, then bias, positions of queries, positions of keys or lengths,
+/// where there are any. The fields mean what those of [`Attention`] mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AttentionOp {
     /// Factor of q·k.
@@ -29,6 +30,8 @@ pub struct AttentionOp {
     pub q_positions: bool,
     /// Whether positions of keys are given.
     pub k_positions: bool,
+    /// Whether lengths are given: keys and values are rings.
+    pub lengths: bool,
 }
 
 impl AttentionOp {
@@ -43,14 +46,18 @@ impl AttentionOp {
             bias: false,
             q_positions: false,
             k_positions: false,
+            lengths: false,
         }
     }
 
-    /// Bias, positions of queries, positions of keys.
-    fn rest<'a, T>(&self, inputs: &'a [T]) -> [Option<&'a T>; 3] {
+    /// What is given: bias, positions of queries, positions of keys, lengths.
+    fn given(&self) -> [bool; 4] {
+        [self.bias, self.q_positions, self.k_positions, self.lengths]
+    }
+
+    fn rest<'a, T>(&self, inputs: &'a [T]) -> [Option<&'a T>; 4] {
         let mut rest = inputs.iter().skip(3);
-        [self.bias, self.q_positions, self.k_positions]
-            .map(|given| if given { rest.next() } else { None })
+        self.given().map(|given| if given { rest.next() } else { None })
     }
 }
 
@@ -62,9 +69,8 @@ impl Op for AttentionOp {
     fn outputs(&self, inputs: &[Meta]) -> Result<Vec<Meta>> {
         let op = self.name();
         let refuse = |reason: String| Err(refuse_shape(op, inputs, reason));
-        let given = [self.bias, self.q_positions, self.k_positions];
-        let wanted = 3 + given.into_iter().filter(|given| *given).count();
-        let [bias, of_q, of_k] = self.rest(inputs);
+        let wanted = 3 + self.given().into_iter().filter(|given| *given).count();
+        let [bias, of_q, of_k, of_lengths] = self.rest(inputs);
         let [q, k, v, ..] = inputs else {
             return refuse(format!("it takes {wanted} operands, {} are given", inputs.len()));
         };
@@ -89,10 +95,9 @@ impl Op for AttentionOp {
         if heads > 0xffff || batch > 0xffff {
             return refuse("at most 65535 heads and batches".into());
         }
-        let numbers = inputs[..3].iter().chain(bias);
-        if numbers.into_iter().any(|meta| Number::of(meta.dtype).is_none()) || k.dtype != v.dtype {
-            let reason = "q, k, v and bias are F32, F16 or BF16, k and v of one type";
-            return Err(refuse_dtype(op, inputs, reason));
+        let numbers = [q].into_iter().chain(bias).all(|meta| Number::of(meta.dtype).is_some());
+        if !numbers || Stored::of(k.dtype).is_none() || k.dtype != v.dtype {
+            return Err(refuse_dtype(op, inputs, TYPES_TAKEN));
         }
         let scores = Meta::new(q.dtype, &[batch, heads, t, s]);
         if let Some(bias) = bias
@@ -101,7 +106,10 @@ impl Op for AttentionOp {
         {
             return refuse(format!("the bias repeats to {:?}, but not along keys", scores.shape));
         }
-        for (positions, n) in [(of_q, t), (of_k, s)] {
+        if of_k.is_some() && of_lengths.is_some() {
+            return refuse("lengths and positions of keys exclude one another".into());
+        }
+        for (positions, n) in [(of_q, t), (of_k, s), (of_lengths, batch)] {
             let Some(positions) = positions else { continue };
             if positions.dtype != DType::I32 {
                 return Err(refuse_dtype(op, inputs, "positions are I32"));
@@ -135,7 +143,7 @@ impl Op for AttentionOp {
         outputs: &[Tensor],
         scratch: &[Tensor],
     ) -> Result<()> {
-        let [bias, q_positions, k_positions] = self.rest(inputs);
+        let [bias, q_positions, k_positions, lengths] = self.rest(inputs);
         let spec = Attention {
             scale: self.scale,
             softcap: self.softcap,
@@ -145,6 +153,7 @@ impl Op for AttentionOp {
             bias,
             q_positions,
             k_positions,
+            lengths,
         };
         let out = outputs[0].permute(&[0, 2, 1, 3])?;
         attention(session, &spec, &inputs[0], &inputs[1], &inputs[2], scratch.first(), &out)

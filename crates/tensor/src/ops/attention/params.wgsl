@@ -48,5 +48,6 @@ const Q_POSITIONS: u32 = 0x400u;
 const K_POSITIONS: u32 = 0x800u;
 const Q_POSITIONS_BATCHED: u32 = 0x1000u;
 const K_POSITIONS_BATCHED: u32 = 0x2000u;
+const LENGTHS: u32 = 0x4000u;
 
 const LOWEST: f32 = -3.4028234e38;

@@ -21,6 +21,7 @@ pub(super) struct Operands<'a> {
     pub(super) bias: Option<&'a Values>,
     pub(super) q_positions: Option<&'a Values>,
     pub(super) k_positions: Option<&'a Values>,
+    pub(super) lengths: Option<&'a Values>,
 }
 
 impl Spec {
@@ -56,11 +57,21 @@ impl Spec {
             Some(values) => values.broadcast(&[batches, n], batch * n + at),
             None => or as f64,
         };
-        let of_query = position(of.q_positions, token, tokens, self.offset + token);
+        let length = of.lengths.map(|lengths| lengths.data[batch]);
+        let first = length.map_or(self.offset as f64, |length| length - tokens as f64);
+        let of_query = match of.q_positions {
+            None => first + token as f64,
+            given => position(given, token, tokens, 0),
+        };
+        let ring = length.map(|length| ring(length as usize, keys));
         let q = self.row(of.q, batch, head, token);
         let mut scores = Vec::new();
         for key in 0..keys {
-            if !self.sees(of_query, position(of.k_positions, key, keys, key)) {
+            let of_key = match &ring {
+                Some(ring) => ring[key],
+                None => position(of.k_positions, key, keys, key),
+            };
+            if !self.sees(of_query, of_key) {
                 continue;
             }
             let dot: f64 =
@@ -103,4 +114,11 @@ impl Spec {
         }
         out
     }
+}
+
+/// The positions that the rows of a ring hold after `length` tokens, written one after another.
+fn ring(length: usize, capacity: usize) -> Vec<f64> {
+    let mut rows = vec![-1.0; capacity];
+    (0..length).for_each(|position| rows[position % capacity] = position as f64);
+    rows
 }

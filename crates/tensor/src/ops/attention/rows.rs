@@ -117,8 +117,13 @@ pub(super) fn record(
                 Ok::<_, crate::Error>(own.or(tensor.cloned()))
             };
             let (of_q, of_k) = (positions(spec.q_positions)?, positions(spec.k_positions)?);
-            let spec =
-                Attention { q_positions: of_q.as_ref(), k_positions: of_k.as_ref(), ..*spec };
+            let lengths = spec.lengths.map(one).transpose()?;
+            let spec = Attention {
+                q_positions: of_q.as_ref(),
+                k_positions: of_k.as_ref(),
+                lengths: lengths.as_ref(),
+                ..*spec
+            };
             record(session, &spec, &checked, [&q?, &k?, &v?, &out?])?;
         }
         return Ok(());

@@ -15,6 +15,9 @@ override OUT_BF16: bool = false;
 override D: u32 = 64u;
 override BQ: u32 = 64u;
 override PARTS: bool = false;
+// Keys and values are Q8_0 blocks (an f16 scale, then 32 signed bytes), as words or as halves.
+override KV_Q8: bool = false;
+override KV_HALVES: bool = false;
 const BK: u32 = 32u;
 const DC: u32 = 32u;
 const THREADS: u32 = 128u;
@@ -48,16 +51,46 @@ fn q_at(at: u32) -> f32 {
     return f32(stored);
 }
 
+// Signed byte `at` of two, times its block's scale.
+fn from_block(scale: u32, two: u32, at: u32) -> f32 {
+    let q = extractBits(bitcast<i32>(two), (at & 1u) * 8u, 8u);
+    return unpack2x16float(scale).x * f32(q);
+}
+
+fn k_half(h: u32) -> u32 {
+    if KV_HALVES {
+        return u32(k[h]);
+    }
+    return (u32(k[h >> 1u]) >> ((h & 1u) * 16u)) & 0xffffu;
+}
+
+// Number `at` behind the start.
 fn k_at(at: u32) -> f32 {
-    let stored = k[at];
+    if KV_Q8 {
+        let block = p.start_k + at / 32u * 17u;
+        return from_block(k_half(block), k_half(block + 1u + at % 32u / 2u), at);
+    }
+    let stored = k[p.start_k + at];
     if KV_BF16 {
         return bf16_to_f32(u32(stored));
     }
     return f32(stored);
 }
 
+fn v_half(h: u32) -> u32 {
+    if KV_HALVES {
+        return u32(v[h]);
+    }
+    return (u32(v[h >> 1u]) >> ((h & 1u) * 16u)) & 0xffffu;
+}
+
+// Number `at` behind the start.
 fn v_at(at: u32) -> f32 {
-    let stored = v[at];
+    if KV_Q8 {
+        let block = p.start_v + at / 32u * 17u;
+        return from_block(v_half(block), v_half(block + 1u + at % 32u / 2u), at);
+    }
+    let stored = v[p.start_v + at];
     if KV_BF16 {
         return bf16_to_f32(u32(stored));
     }
@@ -72,15 +105,31 @@ fn bias_at(at: u32) -> f32 {
     return f32(stored);
 }
 
-fn query_position(batch: u32, token: u32) -> i32 {
-    if (p.codes & Q_POSITIONS) == 0u {
-        return i32(p.offset + token);
+// Tokens of a sequence so far, those of this call included; 0 where lengths are not given.
+fn length_of(batch: u32) -> i32 {
+    if (p.codes & LENGTHS) == 0u {
+        return 0;
     }
-    let line = select(0u, batch * p.t, (p.codes & Q_POSITIONS_BATCHED) != 0u);
-    return q_positions[p.start_qp + line + token];
+    return k_positions[p.start_kp + batch];
 }
 
-fn key_position(batch: u32, key: u32) -> i32 {
+fn query_position(batch: u32, token: u32, length: i32) -> i32 {
+    if (p.codes & Q_POSITIONS) != 0u {
+        let line = select(0u, batch * p.t, (p.codes & Q_POSITIONS_BATCHED) != 0u);
+        return q_positions[p.start_qp + line + token];
+    }
+    let first = select(i32(p.offset), length - i32(p.t), (p.codes & LENGTHS) != 0u);
+    return first + i32(token);
+}
+
+fn key_position(batch: u32, key: u32, length: i32) -> i32 {
+    if (p.codes & LENGTHS) != 0u {
+        // The latest position before `length` that falls on this row of the ring.
+        let last = length - 1;
+        let row = i32(key);
+        let ring = i32(p.s);
+        return select(row - ring, row + (last - row) / ring * ring, last >= row);
+    }
     if (p.codes & K_POSITIONS) == 0u {
         return i32(key);
     }
@@ -109,7 +158,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     // Keys of this workgroup; without positions, those that some row sees.
     var first = part * p.part;
     var last = min(first + p.part, p.s);
-    if (p.codes & (Q_POSITIONS | K_POSITIONS)) == 0u && p.shared_by * p.t > 0u {
+    let length = length_of(batch);
+    if (p.codes & LENGTHS) != 0u {
+        last = min(last, u32(max(length, 0)));
+    } else if (p.codes & (Q_POSITIONS | K_POSITIONS)) == 0u && p.shared_by * p.t > 0u {
         let last_row = min(row0 + BQ, rows) - 1u;
         var low = row0 % p.t;
         var high = last_row % p.t;
@@ -138,7 +190,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         largest[i] = LOWEST;
         sums[i] = 0.0;
         let row = min(row0 + ty * RQ + i, rows - 1u);
-        positions[i] = query_position(batch, row % p.t);
+        positions[i] = query_position(batch, row % p.t, length);
         bias_rows[i] = p.start_bias + batch * p.bias_batch
             + (kv_head * p.shared_by + row / p.t) * p.bias_head + (row % p.t) * p.bias_token;
     }
@@ -166,7 +218,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             for (var i = thread; i < DC * BK / 4u; i += THREADS) {
                 let d = d0 + i % DC;
                 let key = key0 + i / DC * 4u;
-                let at = p.start_k + batch * p.k_batch + kv_head * p.k_head + key * p.k_token + d;
+                let at = batch * p.k_batch + kv_head * p.k_head + key * p.k_token + d;
                 var x = vec4<f32>();
                 if d < D {
                     if key < last { x.x = k_at(at); }
@@ -199,7 +251,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                     if (p.codes & BIAS) != 0u {
                         four[j] += bias_at(bias_rows[i] + key);
                     }
-                    if !visible(positions[i], key_position(batch, key)) {
+                    if !visible(positions[i], key_position(batch, key, length)) {
                         four[j] = LOWEST;
                     }
                 }
@@ -245,7 +297,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             for (var i = thread; i < BK * DC / 4u; i += THREADS) {
                 let d = d0 + i % (DC / 4u) * 4u;
                 let key = key0 + i / (DC / 4u);
-                let at = p.start_v + batch * p.v_batch + kv_head * p.v_head + key * p.v_token + d;
+                let at = batch * p.v_batch + kv_head * p.v_head + key * p.v_token + d;
                 var x = vec4<f32>();
                 if key < last {
                     if d < D { x.x = v_at(at); }
