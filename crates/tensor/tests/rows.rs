@@ -7,8 +7,10 @@ mod common;
 use common::*;
 use tintype_gpu::{DType, Device};
 use tintype_tensor::Tensor;
+use tintype_tensor::ops::argmax::argmax;
 use tintype_tensor::ops::attention::{Attention, attention, attention_scratch_shape};
 use tintype_tensor::ops::embedding::embedding;
+use tintype_tensor::ops::gather::gather;
 use tintype_tensor::ops::norm::{Norm, RowNorm, norm};
 
 fn random(device: &Device, shape: &[usize], random: &mut fastrand::Rng) -> Tensor {
@@ -91,5 +93,27 @@ fn ids_outside_the_table_give_nan() {
             out.chunks_exact(4).map(|row| row.iter().all(|x| x.is_nan())).collect();
         assert_eq!(nan, [false, true, true, false], "{device:?}: {out:?}");
         assert!(out[..4].iter().chain(&out[12..]).all(|x| *x == 1.0));
+    }
+}
+
+#[test]
+fn the_largest_is_never_nan_and_ids_outside_gather_nan() {
+    for device in devices() {
+        let nan = f32::NAN;
+        let x = [nan, 2.0, nan, 7.0, nan, nan, nan, nan, 7.0, nan, 7.0, f32::INFINITY];
+        let x = Tensor::of(&device.buffer_from(&[3, 4], &x).unwrap()).unwrap();
+        let places = Tensor::empty(&device, DType::I32, &[3]).unwrap();
+        let ids = Tensor::of(&device.buffer_from(&[3, 1], &[3i32, 4, -1]).unwrap()).unwrap();
+        let picked = Tensor::empty(&device, DType::F32, &[3, 1]).unwrap();
+        let mut session = device.session().unwrap();
+        argmax(&mut session, &x, &places).unwrap();
+        gather(&mut session, 1, &x, &ids, &picked).unwrap();
+        let (_, done) = session.finish().unwrap().run(PATIENCE).unwrap();
+        assert_eq!(done.read::<i32>(places.buffer()).unwrap(), [3, -1, 3], "{device:?}");
+        let picked: Vec<f32> = done.read(picked.buffer()).unwrap();
+        assert!(
+            picked[0] == 7.0 && picked[1..].iter().all(|x| x.is_nan()),
+            "{device:?} {picked:?}"
+        );
     }
 }

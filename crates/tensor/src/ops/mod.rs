@@ -1,14 +1,17 @@
 //! The operations, a folder each, and the one list of them that tests, benchmarks and the generated
 //! table iterate. Each records into a session; none allocates or waits.
 
+pub mod argmax;
 pub mod attention;
 pub mod case;
 pub mod chain;
 pub mod concat;
 pub mod conv;
 pub mod copy;
+pub mod cumsum;
 pub mod embedding;
 pub mod fill;
+pub mod gather;
 pub mod kv_copy;
 pub mod matmul;
 pub mod norm;
@@ -60,5 +63,8 @@ pub const OPERATIONS: &[Operation] = &[
     attention::OPERATION,
     embedding::OPERATION,
     kv_copy::OPERATION,
+    gather::OPERATION,
+    argmax::OPERATION,
+    cumsum::OPERATION,
     rope::OPERATION,
 ];
