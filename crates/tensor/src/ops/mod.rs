@@ -23,6 +23,7 @@ pub mod resize;
 pub mod rope;
 pub mod softcap;
 pub mod softmax;
+pub mod top_k;
 
 mod blocks;
 mod rows;
@@ -65,6 +66,7 @@ pub const OPERATIONS: &[Operation] = &[
     kv_copy::OPERATION,
     gather::OPERATION,
     argmax::OPERATION,
+    top_k::OPERATION,
     cumsum::OPERATION,
     rope::OPERATION,
 ];
