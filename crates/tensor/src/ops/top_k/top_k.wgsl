@@ -100,11 +100,11 @@ fn main(
     let limit = last;
     let equals = left;
     let stretch = (p.n + GROUP - 1u) / GROUP;
-    let from = min(thread * stretch, p.n);
-    let to = min(from + stretch, p.n);
+    let begins = min(thread * stretch, p.n);
+    let ends = min(begins + stretch, p.n);
     var less = 0u;
     var same = 0u;
-    for (var i = from; i < to; i++) {
+    for (var i = begins; i < ends; i++) {
         let own = key(begin + i * p.x.inner);
         less += select(0u, 1u, own < limit);
         same += select(0u, 1u, own == limit);
@@ -135,7 +135,7 @@ fn main(
     workgroupBarrier();
     var next = below[thread];
     var alike = equal[thread];
-    for (var i = from; i < to; i++) {
+    for (var i = begins; i < ends; i++) {
         let own = key(begin + i * p.x.inner);
         if own < limit {
             keys[next] = own;
