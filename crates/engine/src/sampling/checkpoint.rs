@@ -59,9 +59,8 @@ impl Sampling {
             _ => Err(bad("a length is larger than the whole")),
         };
         let [step, points, latents, previous] = [size()?, size()?, size()?, size()?];
-        let mut point = |_| {
-            Ok(Point { sigma: f64::from_bits(word()?), timestep: f64::from_bits(word()?) })
-        };
+        let mut point =
+            |_| Ok(Point { sigma: f64::from_bits(word()?), timestep: f64::from_bits(word()?) });
         let points = (0..points).map(&mut point).collect::<Result<Vec<_>, SamplingError>>()?;
         check(&points)?;
         let mut number = |_| {

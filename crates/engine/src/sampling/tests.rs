@@ -62,10 +62,7 @@ fn the_twister_draws_as_torch_on_a_cpu() {
 /// The known answers of Random123: counter and key all zeros, all ones.
 #[test]
 fn philox_gives_the_known_answers() {
-    assert_eq!(
-        noise::philox_block(0, 0, 0),
-        [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
-    );
+    assert_eq!(noise::philox_block(0, 0, 0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
     assert_eq!(
         noise::philox_block(u64::MAX, u64::MAX, u64::MAX),
         [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
@@ -76,8 +73,14 @@ fn philox_gives_the_known_answers() {
 #[test]
 fn philox_draws_as_torch_on_cuda() {
     let expected = [
-        -0.924_662_59, -0.425_344_15, -2.643_845_7, 0.145_183_88, -0.120_866_47, -0.579_725_64,
-        -0.622_851_22, -0.328_387_09,
+        -0.924_662_59,
+        -0.425_344_15,
+        -2.643_845_7,
+        0.145_183_88,
+        -0.120_866_47,
+        -0.579_725_64,
+        -0.622_851_22,
+        -0.328_387_09,
     ];
     near("philox", wide(&Noise::philox(0).normal(8)), &expected, 1e-5);
 }
@@ -104,7 +107,8 @@ fn every_schedule_begins_at_the_last_timestep() {
             state::check(&points).unwrap();
         }
     }
-    let timesteps = |s| pocket().points(s, 20).unwrap().iter().map(|p| p.timestep).collect::<Vec<_>>();
+    let timesteps =
+        |s| pocket().points(s, 20).unwrap().iter().map(|p| p.timestep).collect::<Vec<_>>();
     assert_eq!(timesteps(Scheduler::Trailing)[..3], [999.0, 949.0, 899.0]);
     assert_eq!(timesteps(Scheduler::Trailing), timesteps(Scheduler::Simple));
     assert!(pocket().points(Scheduler::Simple, 0).is_err());

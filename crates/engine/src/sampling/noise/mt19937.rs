@@ -82,7 +82,8 @@ impl Mt19937 {
 
     fn twist(&mut self) {
         for i in 0..WORDS {
-            let joined = (self.words[i] & 0x8000_0000) | (self.words[(i + 1) % WORDS] & 0x7FFF_FFFF);
+            let joined =
+                (self.words[i] & 0x8000_0000) | (self.words[(i + 1) % WORDS] & 0x7FFF_FFFF);
             let odd = if joined & 1 == 1 { 0x9908_B0DF } else { 0 };
             self.words[i] = self.words[(i + MIDDLE) % WORDS] ^ (joined >> 1) ^ odd;
         }
