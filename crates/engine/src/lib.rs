@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod quant;
+pub mod tokenizer;
 pub mod weights;
 
 pub use tintype_gpu::DType;
