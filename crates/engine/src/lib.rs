@@ -4,6 +4,7 @@
 
 pub mod quant;
 pub mod sampling;
+pub mod tokenizer;
 pub mod weights;
 
 pub use tintype_gpu::DType;
