@@ -11,12 +11,13 @@ use crate::command::run;
 use crate::python::{Environment, Kind, Made};
 
 /// Each script, and the folder of its goldens.
-const SCRIPTS: [(&str, &str); 2] = [
+const SCRIPTS: [(&str, &str); 3] = [
     ("block_goldens.py", "crates/tensor/tests/blocks/goldens"),
     ("tokenizer_goldens.py", "crates/engine/tests/data/tokenizer"),
+    ("pocket_goldens.py", "crates/engine/tests/data"),
 ];
 
-/// Write the goldens of model blocks and tokenizers anew, with the pinned PyTorch and SentencePiece.
+/// Write the goldens of model blocks, tokenizers and pictures anew, with the pinned PyTorch and SentencePiece.
 #[derive(Debug, Args)]
 pub(crate) struct Golden {}
 

@@ -22,8 +22,6 @@ pub(crate) struct T5 {
     epsilon: f32,
     /// Tokens of a prompt, padding included.
     pub(crate) tokens: usize,
-    /// Numbers of a token's state.
-    pub(crate) width: usize,
     /// `[heads, tokens, tokens]`
     relative: Vec<f32>,
 }
@@ -61,7 +59,6 @@ impl T5 {
             heads,
             epsilon: settings.number("attention.layer_norm_rms_epsilon")? as f32,
             tokens,
-            width: settings.size("embedding_length")?,
             relative,
         })
     }

@@ -28,7 +28,7 @@ static POCKET: &[u8] = include_bytes!("../../../../models/pocket/pocket.gguf");
 /// How a model is loaded.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
-    /// Where it runs; the environment's choice (`TINTYPE_DEVICE`), or else the CPU.
+    /// Where it runs; `TINTYPE_DEVICE`'s choice, or else the best there is: a GPU, then the CPU.
     pub device: Option<Device>,
     /// Threads on the CPU; 0 for all cores. Not used with a device.
     pub threads: usize,
@@ -118,11 +118,8 @@ impl ImageModel {
             None => {
                 let threads = options.threads;
                 let wanted = DeviceOptions { threads, ..DeviceOptions::with_default_cache() };
-                match std::env::var_os("TINTYPE_DEVICE") {
-                    Some(_) => Device::from_env(wanted),
-                    None => Device::cpu(wanted),
-                }
-                .map_err(|error| ImageError::at(Phase::Load)(error.into()))?
+                Device::from_env(wanted)
+                    .map_err(|error| ImageError::at(Phase::Load)(error.into()))?
             }
         };
         let settings = Settings::new(&weights, "diffusion");
