@@ -3,7 +3,7 @@
 use super::error::ImageError;
 
 /// Most pixels along an axis.
-const LARGEST: usize = 1 << 15;
+pub(super) const LARGEST: usize = 1 << 15;
 
 /// RGB, 8 bits, rows from the top, no padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
