@@ -1,4 +1,4 @@
-//! `cargo xtask golden`: writes the goldens of blocks anew, as PyTorch computes them. The environment
+//! `cargo xtask golden`: writes goldens anew, as PyTorch and SentencePiece compute them. The environment
 //! is that of `cargo xtask python --torch`. It must not judge what it writes.
 
 use std::path::Path;
@@ -10,7 +10,14 @@ use clap::Args;
 use crate::command::run;
 use crate::python::{Environment, Kind, Made};
 
-/// Write the goldens of model blocks anew, with the pinned PyTorch.
+/// Each script, and the folder of its goldens.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("block_goldens.py", "crates/tensor/tests/blocks/goldens"),
+    ("tokenizer_goldens.py", "crates/engine/tests/data/tokenizer"),
+    ("pocket_goldens.py", "crates/engine/tests/data"),
+];
+
+/// Write the goldens of model blocks, tokenizers and pictures anew, with the pinned PyTorch and SentencePiece.
 #[derive(Debug, Args)]
 pub(crate) struct Golden {}
 
@@ -21,9 +28,10 @@ impl Golden {
             Made::Unreachable(why) => bail!("{why}"),
         };
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let script = root.join("python/block_goldens.py");
-        let folder = root.join("../crates/tensor/tests/blocks/goldens");
-        run(Command::new(python).arg(script).arg(folder))?;
+        for (script, folder) in SCRIPTS {
+            let (script, folder) = (root.join("python").join(script), root.join("..").join(folder));
+            run(Command::new(&python).arg(script).arg(folder))?;
+        }
         Ok(true)
     }
 }

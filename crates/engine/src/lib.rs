@@ -2,7 +2,13 @@
 //! It must not know HTTP, flags or windows; a host calls it.
 #![deny(unsafe_code)]
 
+mod families;
+pub mod image;
+mod nn;
 pub mod quant;
+pub mod sampling;
+pub mod tokenizer;
 pub mod weights;
 
+pub use image::{ImageError, ImageModel, ImageRequest, ImageResult};
 pub use tintype_gpu::DType;

@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Streaming limit of an H200 as CUDA measures it, in bytes a second.
 const H200_BYTES: f64 = 4.3e12;
 const EXITS: usize = 50;
+/// Streaming reads in one submission.
+const STREAMS: usize = 20;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -173,21 +175,35 @@ fn replay(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// Device time of one dispatch: the median of several in a pass, ordered by barriers.
+/// What one dispatch of several in a pass takes, ordered by barriers.
+struct Time {
+    /// Between its timestamps; the median.
+    device: Duration,
+    /// Its share of the pass by the host's clock, submission and wait included; the median of three.
+    clock: Duration,
+}
+
+/// Times dispatches; the first pass warms up.
 fn timed(
     device: &Device,
     runs: usize,
     record: impl Fn(&mut Session<'_>) -> Outcome,
-) -> Outcome<Duration> {
+) -> Outcome<Time> {
     let timestamps = device.info().features.timestamps;
     let mut session = device.session_with(SessionOptions { timestamps, ..Default::default() })?;
     for _ in 0..runs {
         record(&mut session)?;
         session.barrier();
     }
-    let (pass, _) = session.finish()?.run(PATIENCE)?;
-    let (_, done) = pass.run(PATIENCE)?;
-    Ok(median(done.timings().iter().map(|timing| timing.end - timing.start).collect()))
+    let (mut pass, mut done) = session.finish()?.run(PATIENCE)?;
+    let mut clock = Vec::new();
+    for _ in 0..3 {
+        let started = Instant::now();
+        (pass, done) = pass.run(PATIENCE)?;
+        clock.push(started.elapsed() / runs as u32);
+    }
+    let device = done.timings().iter().map(|timing| timing.end - timing.start).collect();
+    Ok(Time { device: median(device), clock: median(clock) })
 }
 
 /// Reads a large buffer once.
@@ -196,62 +212,96 @@ fn stream(device: &Device) -> Outcome {
     let limit = device.info().limits.max_binding_bytes.min(device.memory().free / 4);
     let bytes = if gpu { limit.min(2 << 30) } else { 256 << 20 };
     let n = (bytes / 4 / 4096 * 4096) as usize;
-    let buffer = Tensor::empty(device, DType::F32, &[n])?;
-    let mut session = device.session()?;
-    tintype_tensor::ops::fill::fill(&mut session, 1.0, &buffer)?;
-    session.finish()?.run(PATIENCE)?;
-    println!("### Streaming read of {} MiB\n", n / (256 << 10));
-    println!("| partial sums | GB/s | of 4 300 GB/s | right |\n|---|---|---|---|");
+    let data = random(n, 7);
+    let sum: f64 = data.iter().map(|&x| f64::from(x)).sum();
+    let magnitude: f64 = data.iter().map(|&x| f64::from(x.abs())).sum();
+    let buffer = Tensor::of(&device.buffer_from(&[n], &data)?)?;
+    drop(data);
+    println!("### Streaming read of {} MiB of random floats\n", n / (256 << 10));
+    println!(
+        "By timestamps around a dispatch, and by the clock around {STREAMS} in one submission.\n"
+    );
+    println!("| partial sums | GB/s | by the clock | of 4 300 GB/s | error of the sum |");
+    println!("|---|---|---|---|---|");
     for parts in [132 * 8, 132 * 16, 132 * 32, 132 * 64] {
         let partial = Tensor::empty(device, DType::F32, &[parts])?;
-        let time = timed(device, 20, |session| Ok(stream_sum(session, &buffer, &partial)?))?;
-        let rate = n as f64 * 4.0 / time.as_secs_f64();
+        let time = timed(device, STREAMS, |session| Ok(stream_sum(session, &buffer, &partial)?))?;
+        let rate = |time: Duration| n as f64 * 4.0 / time.as_secs_f64();
+        let (shown, clock) = (rate(time.device), rate(time.clock));
         let sums: Vec<f32> = device.idle(PATIENCE)?.read(partial.buffer())?;
-        let right = sums.iter().map(|&x| f64::from(x)).sum::<f64>() == n as f64;
-        println!("| {parts} | {:.0} | {:.1} % | {right} |", rate / 1e9, rate / H200_BYTES * 100.0);
+        let error = (sums.iter().map(|&x| f64::from(x)).sum::<f64>() - sum).abs() / magnitude;
+        println!(
+            "| {parts} | {:.0} | {:.0} | {:.1} % | {error:.0e} |",
+            shown / 1e9,
+            clock / 1e9,
+            clock / H200_BYTES * 100.0
+        );
+        if error > 1e-6 {
+            return Err(format!("a sum of {parts} parts is off by {error:e} of Σ|x|").into());
+        }
     }
     println!();
     Ok(())
 }
 
-/// Square products; a sample of the results is checked in float64.
+/// Products; a sample of the results is checked in float64.
 fn products(device: &Device) -> Outcome {
-    println!("### Matrix products (2·n³ operations, device time)\n");
-    println!(
-        "| types | weights | n | TFLOP/s | ms | relative error of a sample |\n|---|---|---|---|---|---|"
-    );
+    println!("### Matrix products (2·m·n·k operations, device time)\n");
+    println!("| types | weights | m × n × k | TFLOP/s | ms | relative error of a sample |");
+    println!("|---|---|---|---|---|---|");
     let gpu = device.info().limits.threads == 0
         && device.info().kind != tintype_gpu::DeviceKind::Software;
-    let n = if gpu { 4096 } else { 512 };
-    let (a, b) = (random(n * n, 5), random(n * n, 6));
-    for dtype in [DType::F16, DType::F32] {
-        let upload = |data: &[f32]| -> Result<Buffer, Error> {
-            match dtype {
-                DType::F16 => {
-                    let halves: Vec<f16> = data.iter().map(|&x| f16::from_f32(x)).collect();
-                    device.buffer_from(&[n, n], &halves)
-                }
-                _ => device.buffer_from(&[n, n], data),
-            }
-        };
-        let (lhs, weights) = (Tensor::of(&upload(&a)?)?, Tensor::of(&upload(&b)?)?);
-        let out = Tensor::empty(device, DType::F32, &[n, n])?;
-        for (name, rhs, transposed) in
-            [("[n, k]", weights.transpose()?, true), ("[k, n]", weights.clone(), false)]
-        {
-            let time = timed(device, 12, |session| Ok(matmul(session, &lhs, &rhs, &out)?))?;
-            let rate = 2.0 * (n as f64).powi(3) / time.as_secs_f64();
-            let got: Vec<f32> = device.idle(PATIENCE)?.read(out.buffer())?;
-            let error = sample_error(&a, &b, &got, n, dtype, transposed);
-            println!(
-                "| {dtype} → F32 | {name} | {n} | {:.1} | {:.3} | {error:.1e} |",
-                rate / 1e12,
-                time.as_secs_f64() * 1e3
-            );
+    let (square, odd) =
+        if gpu { ([4096; 3], [4001, 4100, 4040]) } else { ([512; 3], [401, 500, 440]) };
+    for (from, to) in [(DType::F16, DType::F32), (DType::F16, DType::F16), (DType::F32, DType::F32)]
+    {
+        for (sizes, transposed) in [(square, true), (square, false), (odd, true)] {
+            product(device, from, to, sizes, transposed)?;
         }
     }
     println!();
     Ok(())
+}
+
+/// One product, a row of the table.
+fn product(
+    device: &Device,
+    from: DType,
+    to: DType,
+    [m, n, k]: [usize; 3],
+    transposed: bool,
+) -> Outcome {
+    let (a, b) = (random(m * k, 5), random(n * k, 6));
+    let upload = |data: &[f32], shape: [usize; 2]| -> Result<Buffer, Error> {
+        match from {
+            DType::F16 => {
+                let halves: Vec<f16> = data.iter().map(|&x| f16::from_f32(x)).collect();
+                device.buffer_from(&shape, &halves)
+            }
+            _ => device.buffer_from(&shape, data),
+        }
+    };
+    let lhs = Tensor::of(&upload(&a, [m, k])?)?;
+    let rhs = match transposed {
+        true => Tensor::of(&upload(&b, [n, k])?)?.transpose()?,
+        false => Tensor::of(&upload(&b, [k, n])?)?,
+    };
+    let out = Tensor::empty(device, to, &[m, n])?;
+    let time = timed(device, 12, |session| Ok(matmul(session, &lhs, &rhs, &out)?))?.device;
+    let done = device.idle(PATIENCE)?;
+    let got: Vec<f32> = match to {
+        DType::F16 => done.read::<f16>(out.buffer())?.into_iter().map(f16::to_f32).collect(),
+        _ => done.read(out.buffer())?,
+    };
+    let error = sample_error(&a, &b, &got, [n, k], from, transposed);
+    let name = if transposed { "[n, k]" } else { "[k, n]" };
+    println!(
+        "| {from} → {to} | {name} | {m} × {n} × {k} | {:.1} | {:.3} | {error:.1e} |",
+        2.0 * (m * n * k) as f64 / time.as_secs_f64() / 1e12,
+        time.as_secs_f64() * 1e3
+    );
+    let bound = if to == DType::F16 { 2e-3 } else { 1e-4 };
+    if error < bound { Ok(()) } else { Err(format!("the product is off by {error:e}").into()) }
 }
 
 /// ‖out − ref‖ / ‖ref‖ over 256 random elements.
@@ -259,7 +309,7 @@ fn sample_error(
     a: &[f32],
     b: &[f32],
     got: &[f32],
-    n: usize,
+    [n, k]: [usize; 2],
     dtype: DType,
     transposed: bool,
 ) -> f64 {
@@ -270,9 +320,9 @@ fn sample_error(
     let mut rng = fastrand::Rng::with_seed(9);
     let (mut error, mut norm) = (0.0, 0.0);
     for _ in 0..256 {
-        let (i, j) = (rng.usize(..n), rng.usize(..n));
-        let weight = |k: usize| if transposed { b[j * n + k] } else { b[k * n + j] };
-        let right: f64 = (0..n).map(|k| stored(a[i * n + k]) * stored(weight(k))).sum();
+        let (i, j) = (rng.usize(..got.len() / n), rng.usize(..n));
+        let weight = |at: usize| if transposed { b[j * k + at] } else { b[at * n + j] };
+        let right: f64 = (0..k).map(|at| stored(a[i * k + at]) * stored(weight(at))).sum();
         error += (f64::from(got[i * n + j]) - right).powi(2);
         norm += right * right;
     }

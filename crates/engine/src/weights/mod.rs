@@ -134,7 +134,7 @@ impl Weights {
         Self::from_parts(read(&source)?)
     }
 
-    fn from_parts(parts: Parts) -> Result<Self> {
+    pub(crate) fn from_parts(parts: Parts) -> Result<Self> {
         let Parts { format, version, mut tensors, metadata, configs, files } = parts;
         let used = scale::attach(&mut tensors)?;
         let (scales, tensors): (Vec<_>, Vec<_>) =

@@ -7,6 +7,7 @@ use naga::back::PipelineConstants;
 use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
 use super::KernelSource;
+use super::translate::guarded;
 use crate::error::{Error, Result};
 
 /// A validated module, overrides resolved.
@@ -29,6 +30,10 @@ const CAPABILITIES: Capabilities = Capabilities::IMMEDIATES
 
 /// Parses, validates and specializes `source`.
 pub fn parse(source: &KernelSource, overrides: &[(&str, f64)]) -> Result<Parsed> {
+    guarded(source, "WGSL", || parse_unguarded(source, overrides))
+}
+
+fn parse_unguarded(source: &KernelSource, overrides: &[(&str, f64)]) -> Result<Parsed> {
     let bad = |reason: String| Error::BadKernel { kernel: source.name.into(), reason };
     let text = with_aliases(source)?;
     let module = naga::front::wgsl::parse_str(&text)

@@ -1,5 +1,7 @@
 //! From a validated module to SPIR-V words and Metal source. It must not know drivers.
 
+use std::panic::AssertUnwindSafe;
+
 use naga::back::{msl as naga_msl, spv};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 
@@ -33,8 +35,10 @@ pub fn spirv(source: &KernelSource, parsed: &Parsed) -> Result<Vec<u32>> {
         shader_stage: naga::ShaderStage::Compute,
         entry_point: source.entry.into(),
     };
-    let words = spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))
-        .map_err(|error| bad(source, format!("SPIR-V: {error}")))?;
+    let words = guarded(source, "SPIR-V", || {
+        spv::write_vec(&parsed.module, &parsed.info, &options, Some(&pipeline))
+            .map_err(|error| bad(source, format!("SPIR-V: {error}")))
+    })?;
     correct(&words)
         .and_then(|words| halves(&words))
         .map_err(|reason| bad(source, format!("SPIR-V: {reason}")))
@@ -100,8 +104,10 @@ pub fn msl(source: &KernelSource, parsed: &Parsed) -> Result<(String, String)> {
         entry_point: Some((naga::ShaderStage::Compute, source.entry.to_owned())),
         ..Default::default()
     };
-    let (text, info) = naga_msl::write_string(&parsed.module, &parsed.info, &options, &pipeline)
-        .map_err(|error| bad(source, format!("MSL: {error}")))?;
+    let (text, info) = guarded(source, "MSL", || {
+        naga_msl::write_string(&parsed.module, &parsed.info, &options, &pipeline)
+            .map_err(|error| bad(source, format!("MSL: {error}")))
+    })?;
     let entry = info
         .entry_point_names
         .into_iter()
@@ -128,6 +134,43 @@ fn casts_float_to_16_bit_integer(parsed: &Parsed) -> bool {
     })
 }
 
+/// naga's own word for what it does not support is at times a panic; here it is an error. What the
+/// closure worked on is dropped with it, so nothing half-made is seen.
+pub(super) fn guarded<T>(
+    source: &KernelSource,
+    what: &str,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason");
+        Err(bad(
+            source,
+            format!("{what}: naga gave up on this kernel ({said}); write it another way"),
+        ))
+    })
+}
+
 fn bad(source: &KernelSource, reason: String) -> Error {
     Error::BadKernel { kernel: source.name.into(), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_translator_is_an_error_that_names_the_kernel() {
+        fn nothing(
+            _: &mut crate::kernel::Unit<'_>,
+        ) -> std::result::Result<(), crate::kernel::UnitError> {
+            Ok(())
+        }
+        let source =
+            KernelSource { name: "odd", wgsl: "", entry: "main", aliases: &[], cpu: nothing };
+        let given_up: Result<()> = guarded(&source, "SPIR-V", || panic!("Expression not cached"));
+        let text = given_up.map_or_else(|error| error.to_string(), |()| String::new());
+        assert!(text.contains("odd") && text.contains("Expression not cached"), "{text}");
+        assert_eq!(guarded(&source, "MSL", || Ok(7)).ok(), Some(7));
+    }
 }

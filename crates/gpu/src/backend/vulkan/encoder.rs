@@ -36,10 +36,13 @@ impl Recording {
             Command::Dispatch(dispatch) => Some(dispatch),
             _ => None,
         });
-        let (mut count, mut bindings) = (0u32, 0u32);
+        let (mut count, mut sets) = (0u32, Sets::default());
         for dispatch in dispatches {
             count += 1;
-            bindings += dispatch.bindings.len() as u32;
+            if !pipeline(dispatch)?.pushed && !dispatch.bindings.is_empty() {
+                sets.count += 1;
+                sets.bindings += dispatch.bindings.len() as u32;
+            }
         }
         let mut recording = Recording {
             pool: vk::CommandPool::null(),
@@ -49,14 +52,14 @@ impl Recording {
             dispatches: count,
             gpu: gpu.clone(),
         };
-        recording.create(count, bindings, options.timestamps)?;
+        recording.create(count, &sets, options.timestamps)?;
         gpu.name(recording.commands, &options.label);
         recording.encode(commands)?;
         Ok(recording)
     }
 
     /// Makes the pools and the command buffer. What exists on an early return, `drop` destroys.
-    fn create(&mut self, dispatches: u32, bindings: u32, timestamps: bool) -> Result<()> {
+    fn create(&mut self, dispatches: u32, sets: &Sets, timestamps: bool) -> Result<()> {
         let gpu = self.gpu.clone();
         let device = &gpu.device;
         let pool = vk::CommandPoolCreateInfo::default().queue_family_index(gpu.physical.family);
@@ -73,12 +76,12 @@ impl Recording {
             .first()
             .copied()
             .unwrap_or_default();
-        if bindings > 0 {
+        if sets.count > 0 {
             let sizes = [vk::DescriptorPoolSize::default()
                 .ty(vk::DescriptorType::STORAGE_BUFFER)
-                .descriptor_count(bindings)];
+                .descriptor_count(sets.bindings)];
             let info =
-                vk::DescriptorPoolCreateInfo::default().max_sets(dispatches).pool_sizes(&sizes);
+                vk::DescriptorPoolCreateInfo::default().max_sets(sets.count).pool_sizes(&sizes);
             // SAFETY: as above.
             self.descriptors = unsafe { device.create_descriptor_pool(&info, None) }
                 .map_err(gpu.fail("vkCreateDescriptorPool"))?;
@@ -214,28 +217,16 @@ impl Recording {
 
     fn dispatch(&self, dispatch: &DispatchCommand, bound: &mut vk::Pipeline) -> Result<()> {
         let device = &self.gpu.device;
-        let pipeline: &VulkanPipeline =
-            dispatch.kernel.pipeline().as_any().downcast_ref().ok_or(Error::Driver {
-                backend: "vulkan",
-                call: "encode",
-                code: "a kernel of another backend".into(),
-            })?;
-        let set = match dispatch.bindings.is_empty() {
-            true => None,
-            false => Some(self.descriptor_set(dispatch, pipeline)?),
-        };
-        let point = vk::PipelineBindPoint::COMPUTE;
+        let pipeline = pipeline(dispatch)?;
         // SAFETY: the command buffer is recording; pipeline and buffers are kept by the pass;
         // ranges, immediates and sizes were checked against reflection and limits.
         unsafe {
             if *bound != pipeline.raw {
+                let point = vk::PipelineBindPoint::COMPUTE;
                 device.cmd_bind_pipeline(self.commands, point, pipeline.raw);
                 *bound = pipeline.raw;
             }
-            if let Some(set) = set {
-                let layout = pipeline.layout;
-                device.cmd_bind_descriptor_sets(self.commands, point, layout, 0, &[set], &[]);
-            }
+            self.bind(dispatch, pipeline)?;
             if !dispatch.immediates.is_empty() {
                 device.cmd_push_constants(
                     self.commands,
@@ -251,24 +242,13 @@ impl Recording {
         Ok(())
     }
 
-    /// A set with each span bound from the aligned byte at or below its start, to its exact end.
-    fn descriptor_set(
-        &self,
-        dispatch: &DispatchCommand,
-        pipeline: &VulkanPipeline,
-    ) -> Result<vk::DescriptorSet> {
-        let device = &self.gpu.device;
+    /// Binds each span from the aligned byte at or below its start to its exact end: pushed into the
+    /// command buffer where the device takes them so, else through a set.
+    fn bind(&self, dispatch: &DispatchCommand, pipeline: &VulkanPipeline) -> Result<()> {
+        if dispatch.bindings.is_empty() {
+            return Ok(());
+        }
         let alignment = self.gpu.info().limits.binding_alignment;
-        let layouts = [pipeline.set_layout];
-        let info = vk::DescriptorSetAllocateInfo::default()
-            .descriptor_pool(self.descriptors)
-            .set_layouts(&layouts);
-        // SAFETY: the pool was made for exactly these sets.
-        let set = unsafe { device.allocate_descriptor_sets(&info) }
-            .map_err(self.gpu.fail("vkAllocateDescriptorSets"))?
-            .first()
-            .copied()
-            .unwrap_or_default();
         let mut spans = Vec::with_capacity(dispatch.bindings.len());
         for span in &dispatch.bindings {
             let start = span.range.start / alignment * alignment;
@@ -277,6 +257,10 @@ impl Recording {
                 .offset(start)
                 .range(span.range.end - start)]);
         }
+        let set = match pipeline.pushed {
+            true => vk::DescriptorSet::null(),
+            false => self.set(pipeline)?,
+        };
         let writes: Vec<_> = spans
             .iter()
             .enumerate()
@@ -288,10 +272,53 @@ impl Recording {
                     .buffer_info(span)
             })
             .collect();
-        // SAFETY: the set is new; the buffers are kept by the pass.
-        unsafe { device.update_descriptor_sets(&writes, &[]) };
-        Ok(set)
+        let (layout, point) = (pipeline.layout, vk::PipelineBindPoint::COMPUTE);
+        // SAFETY: the command buffer is recording; a set is new; the buffers are kept by the pass;
+        // pipelines are pushed to only where `push` is.
+        unsafe {
+            match (&self.gpu.push, pipeline.pushed) {
+                (Some(push), true) => {
+                    push.cmd_push_descriptor_set(self.commands, point, layout, 0, &writes);
+                }
+                _ => {
+                    let device = &self.gpu.device;
+                    device.update_descriptor_sets(&writes, &[]);
+                    device.cmd_bind_descriptor_sets(self.commands, point, layout, 0, &[set], &[]);
+                }
+            }
+        }
+        Ok(())
     }
+
+    fn set(&self, pipeline: &VulkanPipeline) -> Result<vk::DescriptorSet> {
+        let layouts = [pipeline.set_layout];
+        let info = vk::DescriptorSetAllocateInfo::default()
+            .descriptor_pool(self.descriptors)
+            .set_layouts(&layouts);
+        // SAFETY: the pool was made for exactly these sets.
+        let sets = unsafe { self.gpu.device.allocate_descriptor_sets(&info) };
+        Ok(sets
+            .map_err(self.gpu.fail("vkAllocateDescriptorSets"))?
+            .first()
+            .copied()
+            .unwrap_or_default())
+    }
+}
+
+/// What a pool must hold for the dispatches whose buffers are not pushed.
+#[derive(Default)]
+struct Sets {
+    count: u32,
+    bindings: u32,
+}
+
+/// The dispatch's kernel, as this backend compiled it.
+fn pipeline(dispatch: &DispatchCommand) -> Result<&VulkanPipeline> {
+    dispatch.kernel.pipeline().as_any().downcast_ref().ok_or(Error::Driver {
+        backend: "vulkan",
+        call: "encode",
+        code: "a kernel of another backend".into(),
+    })
 }
 
 impl Drop for Recording {

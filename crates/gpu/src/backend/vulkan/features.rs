@@ -41,12 +41,13 @@ pub(super) struct Subgroup {
 }
 
 /// Extensions that are enabled where the device lists them.
-pub(super) const EXTENSIONS: [&CStr; 7] = [
+pub(super) const EXTENSIONS: [&CStr; 8] = [
     khr::cooperative_matrix::NAME,
     ext::external_memory_host::NAME,
     khr::external_memory::NAME,
     ext::memory_budget::NAME,
     khr::portability_subset::NAME,
+    khr::push_descriptor::NAME,
     ext::subgroup_size_control::NAME,
     khr::shader_integer_dot_product::NAME,
 ];

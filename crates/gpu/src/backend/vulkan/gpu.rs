@@ -39,6 +39,8 @@ pub(super) struct Gpu {
     pub(super) allocated: AtomicU64,
     /// A copy did not end: from now on memory is leaked, since the device may still use it.
     pub(super) abandoned: AtomicBool,
+    /// Binds buffers without sets, where the device can.
+    pub(super) push: Option<ash::khr::push_descriptor::Device>,
     cache: Option<DiskCache>,
     /// Length of the pipeline cache as it was last read or kept: it only grows.
     kept: AtomicU64,
@@ -83,6 +85,8 @@ impl Gpu {
         };
         let names =
             instance.named.then(|| ash::ext::debug_utils::Device::new(&instance.raw, &device));
+        let push = (physical.max_pushed > 0)
+            .then(|| ash::khr::push_descriptor::Device::new(&instance.raw, &device));
         // SAFETY: the family and its first queue were asked for above.
         let queue = unsafe { device.get_device_queue(family, 0) };
         let mut gpu = Gpu {
@@ -95,6 +99,7 @@ impl Gpu {
             pipelines: vk::PipelineCache::null(),
             allocated: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
+            push,
             cache,
             kept: AtomicU64::new(0),
             stale: Mutex::default(),

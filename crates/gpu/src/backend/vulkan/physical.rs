@@ -26,6 +26,8 @@ pub(super) struct Physical {
     pub(super) tick: f64,
     /// Bits of a timestamp that count.
     pub(super) timestamp_bits: u32,
+    /// Most bindings that a command buffer takes by itself, without sets; 0 if it takes none.
+    pub(super) max_pushed: u32,
     /// Alignment of imported host pointers.
     pub(super) import_alignment: u64,
     /// Whether `VK_EXT_memory_budget` tells what is free.
@@ -95,6 +97,8 @@ fn describe(
     let mut maintenance = vk::PhysicalDeviceMaintenance3Properties::default();
     let mut buffers = vk::PhysicalDeviceMaintenance4Properties::default();
     let mut import = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
+    let pushes = extensions.contains(&khr::push_descriptor::NAME);
+    let mut pushed = vk::PhysicalDevicePushDescriptorPropertiesKHR::default();
     let mut properties =
         vk::PhysicalDeviceProperties2::default().push_next(&mut driver).push_next(&mut maintenance);
     if version >= vk::API_VERSION_1_3 {
@@ -102,6 +106,9 @@ fn describe(
     }
     if host_import {
         properties = properties.push_next(&mut import);
+    }
+    if pushes {
+        properties = properties.push_next(&mut pushed);
     }
     // SAFETY: the chain holds structures of this version and listed extensions.
     unsafe { vulkan.get_physical_device_properties2(raw, &mut properties) };
@@ -169,6 +176,7 @@ fn describe(
         },
         tick: f64::from(limits.timestamp_period),
         timestamp_bits,
+        max_pushed: pushed.max_push_descriptors,
         import_alignment: import.min_imported_host_pointer_alignment.max(1),
         budget,
     })

@@ -17,6 +17,8 @@ pub(super) struct VulkanPipeline {
     pub(super) raw: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
     pub(super) set_layout: vk::DescriptorSetLayout,
+    /// Its buffers are pushed into the command buffer; there is no set to allocate.
+    pub(super) pushed: bool,
     gpu: Arc<Gpu>,
 }
 
@@ -46,10 +48,15 @@ impl VulkanPipeline {
             raw: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),
             set_layout: vk::DescriptorSetLayout::null(),
+            pushed: slots <= gpu.physical.max_pushed,
             gpu: gpu.clone(),
         };
         let device = &gpu.device;
-        let set = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+        let flags = match made.pushed {
+            true => vk::DescriptorSetLayoutCreateFlags::PUSH_DESCRIPTOR_KHR,
+            false => vk::DescriptorSetLayoutCreateFlags::empty(),
+        };
+        let set = vk::DescriptorSetLayoutCreateInfo::default().flags(flags).bindings(&bindings);
         // SAFETY: structures live through each call; `made` destroys what exists on any return.
         made.set_layout = unsafe { device.create_descriptor_set_layout(&set, None) }
             .map_err(gpu.fail("vkCreateDescriptorSetLayout"))?;

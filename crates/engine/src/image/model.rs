@@ -1,0 +1,327 @@
+//! Image models: what a file holds, on a device, ready to be asked. It must not know samplers' steps.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tintype_gpu::{Device, DeviceOptions};
+use tintype_registry::CancelToken;
+use tintype_tensor::graph::{Plan, PlanOptions};
+
+use super::error::ImageError;
+use super::generate::{self, Generation, ImageResult};
+use super::progress::{Meter, Phase, Progress};
+use super::request::ImageRequest;
+use crate::families::Settings;
+use crate::families::autoencoder_tiny::AutoencoderTiny;
+use crate::families::pixart::PixArt;
+use crate::families::t5::T5;
+use crate::nn::{Net, Parameters};
+use crate::sampling::Schedule;
+use crate::tokenizer::Unigram;
+use crate::weights::Weights;
+
+/// The model that ships inside.
+#[cfg(feature = "pocket")]
+static POCKET: &[u8] = include_bytes!("../../../../models/pocket/pocket.gguf");
+
+/// How a model is loaded.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// Where it runs; `TINTYPE_DEVICE`'s choice, or else the best there is: a GPU, then the CPU.
+    pub device: Option<Device>,
+    /// Threads on the CPU; 0 for all cores. Not used with a device.
+    pub threads: usize,
+    /// Stops the load.
+    pub cancel: CancelToken,
+}
+
+/// What a model is and prefers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageModelInfo {
+    /// Its name.
+    pub name: String,
+    /// Pixels in a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Timesteps it was trained on: most steps of a generation.
+    pub timesteps: usize,
+    /// Steps that it prefers.
+    pub default_steps: usize,
+    /// Guidance scale that it prefers.
+    pub default_guidance: f32,
+    /// Numbers in its weights.
+    pub parameters: u64,
+    /// The device it runs on, by name.
+    pub device: String,
+    /// How long it took to load.
+    pub load_time: std::time::Duration,
+}
+
+/// A model that makes pictures. A handle: clones share one model, and take turns.
+#[derive(Clone)]
+pub struct ImageModel {
+    info: Arc<ImageModelInfo>,
+    parts: Arc<Mutex<Parts>>,
+}
+
+/// The networks and plans.
+pub(super) struct Parts {
+    pub(super) device: Device,
+    pub(super) tokenizer: Unigram,
+    pub(super) schedule: Schedule,
+    pub(super) encoder: T5,
+    pub(super) denoiser: PixArt,
+    autoencoder: AutoencoderTiny,
+    pub(super) mean: Vec<f32>,
+    pub(super) deviation: Vec<f32>,
+    weights: Weights,
+    pub(super) plans: Plans,
+}
+
+/// Compiled on first use, then replayed.
+#[derive(Default)]
+pub(super) struct Plans {
+    pub(super) text: Option<Plan>,
+    /// With guidance, and without.
+    pub(super) denoise: [Option<Plan>; 2],
+    pub(super) encode: Option<Plan>,
+    pub(super) decode: Option<Plan>,
+}
+
+impl ImageModel {
+    /// The model that ships inside: "pocket", 128×128 pictures of single things.
+    ///
+    /// # Errors
+    /// No device, or none with memory enough; a cancelled load.
+    #[cfg(feature = "pocket")]
+    pub fn built_in(options: &LoadOptions) -> Result<Self, ImageError> {
+        let source = crate::weights::Source::from_static("built-in model \"pocket\"", POCKET);
+        Self::load(Instant::now(), Weights::from_source(source)?, options)
+    }
+
+    /// The model in a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no model of a supported family; those of
+    /// [`ImageModel::built_in`].
+    pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, ImageError> {
+        let began = Instant::now();
+        Self::load(began, Weights::open(path)?, options)
+    }
+
+    fn load(began: Instant, weights: Weights, options: &LoadOptions) -> Result<Self, ImageError> {
+        detect(&weights)?;
+        let device = match &options.device {
+            Some(device) => device.clone(),
+            None => {
+                let threads = options.threads;
+                let wanted = DeviceOptions { threads, ..DeviceOptions::with_default_cache() };
+                Device::from_env(wanted)
+                    .map_err(|error| ImageError::at(Phase::Load)(error.into()))?
+            }
+        };
+        let settings = Settings::new(&weights, "diffusion");
+        let encoder = T5::read(&weights)?;
+        let denoiser = PixArt::read(&weights)?;
+        let autoencoder = AutoencoderTiny::read(&weights)?;
+        let tokenizer = Unigram::from_weights(&weights)?;
+        let latent = |key| -> Result<Vec<f32>, ImageError> {
+            Ok(settings.numbers(key)?.into_iter().map(|x| x as f32).collect())
+        };
+        let (mean, deviation) = (latent("latent_mean")?, latent("latent_deviation")?);
+        let (width, height) = (settings.size("width")?, settings.size("height")?);
+        let side = denoiser.side * autoencoder.factor();
+        if (width, height) != (side, side)
+            || mean.len() != denoiser.channels
+            || deviation.len() != denoiser.channels
+            || deviation.iter().any(|&x| x <= 0.0)
+        {
+            return Err(ImageError::Model(format!(
+                "{width}×{height} pictures of {} channels, but {side}² of {} by its parts",
+                mean.len(),
+                denoiser.channels
+            )));
+        }
+        for (key, known) in [
+            ("prediction_type", "v_prediction"),
+            ("beta_schedule", "linear"),
+            ("timestep_spacing", "trailing"),
+        ] {
+            let found = settings.text(key)?;
+            if found != known {
+                let reason = format!("its diffusion.{key} is {found:?}, {known:?} is supported");
+                return Err(ImageError::Unsupported(reason));
+            }
+        }
+        let timesteps = settings.size("num_train_timesteps")?;
+        let (first, last) = (settings.number("beta_start")?, settings.number("beta_end")?);
+        let mut info = ImageModelInfo {
+            name: weights
+                .value("general.name")
+                .and_then(|value| value.as_str())
+                .map_or("unnamed", |name| name)
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(80)
+                .collect(),
+            width,
+            height,
+            timesteps,
+            default_steps: settings.size("default_steps")?.min(timesteps),
+            default_guidance: settings.number("default_guidance")?.clamp(1.0, 100.0) as f32,
+            parameters: weights.tensors().iter().map(|tensor| tensor.elements()).sum(),
+            device: device.info().name.clone(),
+            load_time: Default::default(),
+        };
+        let schedule = Schedule::linear(timesteps, first, last)?;
+        let plans = Plans::default();
+        let mut parts = Parts {
+            device,
+            tokenizer,
+            schedule,
+            encoder,
+            denoiser,
+            autoencoder,
+            mean,
+            deviation,
+            weights,
+            plans,
+        };
+        parts.prepare(true, false, &options.cancel, &mut |_| ())?;
+        info.load_time = began.elapsed();
+        Ok(ImageModel { info: Arc::new(info), parts: Arc::new(Mutex::new(parts)) })
+    }
+
+    /// What the model is and prefers.
+    pub fn info(&self) -> &ImageModelInfo {
+        &self.info
+    }
+
+    /// Makes the pictures of a request; `progress` is told of every step, on this thread.
+    ///
+    /// # Errors
+    /// An impossible request, before any work; a cancellation; a device that fails.
+    pub fn generate(
+        &self,
+        request: &ImageRequest,
+        cancel: &CancelToken,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<ImageResult, ImageError> {
+        let settled = request.validate(&self.info)?;
+        // A panic while plans were in use leaves them to be recompiled or rewritten, never half-read.
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        generate::run(&mut parts, request, settled, cancel, progress)
+    }
+
+    /// Begins a request on a thread of its own. The returned handle tells progress as an iterator.
+    ///
+    /// # Errors
+    /// An impossible request.
+    pub fn start(&self, request: ImageRequest) -> Result<Generation, ImageError> {
+        request.validate(&self.info)?;
+        let model = self.clone();
+        Generation::spawn(move |cancel, progress| model.generate(&request, cancel, progress))
+    }
+}
+
+impl std::fmt::Debug for ImageModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ImageModel({} on {})", self.info.name, self.info.device)
+    }
+}
+
+/// By the names of tensors, never by the file's.
+fn detect(weights: &Weights) -> Result<(), ImageError> {
+    for (name, part) in [
+        ("text_encoder.shared.weight", "T5 encoder"),
+        ("transformer.adaln_single.linear.weight", "PixArt transformer"),
+        ("vae.decoder.layers.0.weight", "TAESD-shaped decoder"),
+        ("vae.encoder.layers.0.weight", "TAESD-shaped encoder"),
+    ] {
+        if weights.get(name).is_none() {
+            let reason = format!("there is no {part} (tensor {name:?}) in the file");
+            return Err(ImageError::Unsupported(reason));
+        }
+    }
+    Ok(())
+}
+
+impl Parts {
+    /// Compiles the plans that a request needs and that are not there yet.
+    pub(super) fn prepare(
+        &mut self,
+        guided: bool,
+        encodes: bool,
+        cancel: &CancelToken,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<(), ImageError> {
+        let at = usize::from(guided);
+        let plans = &self.plans;
+        let wanted = [
+            plans.text.is_none(),
+            plans.denoise[at].is_none(),
+            plans.decode.is_none(),
+            encodes && plans.encode.is_none(),
+        ];
+        let total = wanted.iter().filter(|&&wanted| wanted).count();
+        if total == 0 {
+            return Ok(());
+        }
+        let (phase, began) = (Phase::Load, Instant::now());
+        let mut meter = Meter { tell: progress, picture: 0, pictures: 1, phase, total, began };
+        let parameters = Parameters::new(&self.weights, &self.device);
+        let batch = 1 + at;
+        let mut done = 0;
+        for (what, _) in wanted.into_iter().enumerate().filter(|(_, wanted)| *wanted) {
+            meter.at(done);
+            cancel.check().map_err(|_| ImageError::Cancelled(phase))?;
+            let built = match what {
+                0 => self.text_plan(&parameters),
+                1 => self.plan(&parameters, "transformer.", "denoise", |net| {
+                    self.denoiser.build(net, batch, self.encoder.tokens)
+                }),
+                2 => self.plan(&parameters, "vae.", "decode", |net| {
+                    self.autoencoder.build_decoder(net, self.denoiser.side)
+                }),
+                _ => self.plan(&parameters, "vae.", "encode", |net| {
+                    let pixels = self.denoiser.side * self.autoencoder.factor();
+                    self.autoencoder.build_encoder(net, pixels)
+                }),
+            };
+            let plan = Some(built.map_err(ImageError::at(phase))?);
+            match what {
+                0 => self.plans.text = plan,
+                1 => self.plans.denoise[at] = plan,
+                2 => self.plans.decode = plan,
+                _ => self.plans.encode = plan,
+            }
+            done += 1;
+        }
+        meter.at(done);
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        parameters: &Parameters<'_>,
+        prefix: &'static str,
+        label: &str,
+        build: impl FnOnce(&mut Net<'_>) -> tintype_tensor::Result<()>,
+    ) -> tintype_tensor::Result<Plan> {
+        let mut net = Net::new(parameters, prefix);
+        build(&mut net)?;
+        let options = PlanOptions { label: label.into(), ..PlanOptions::default() };
+        Plan::compile(&net.graph, &self.device, options)
+    }
+
+    /// Prompt and negative prompt together: tokens in, what every step of the denoiser reads out.
+    fn text_plan(&self, parameters: &Parameters<'_>) -> tintype_tensor::Result<Plan> {
+        self.plan(parameters, "text_encoder.", "text", |net| {
+            let states = self.encoder.build(net, 2)?;
+            net.enter("transformer.");
+            self.denoiser.build_caption(net, states)
+        })
+    }
+}
