@@ -4,7 +4,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tintype::image::{CancelToken, ImageError, ImageModel, LoadOptions, Phase, Picture};
+use tintype::image::{
+    CancelToken, Checkpoint, Generated, ImageError, ImageModel, LoadOptions, Observer, Phase,
+    Picture, SavedGeneration,
+};
 use tintype::sampling::{RandomSource, Sampler, Scheduler};
 use tintype::{ImageRequest, ImageResult};
 use tintype_gpu::{Backend, Device, DeviceOptions, Selector};
@@ -267,4 +270,87 @@ fn files_without_an_image_model_say_what_is_missing() {
     assert!(error.contains("T5 encoder") && error.contains("supported are"), "{error}");
     let missing = ImageModel::open(folder.path().join("none.gguf"), &LoadOptions::default());
     assert!(matches!(missing, Err(ImageError::Weights(_))));
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Keeper {
+    checkpoints: Vec<(usize, usize, Vec<u8>)>,
+    pictures: Vec<Picture>,
+}
+
+impl Observer for Keeper {
+    fn picture(&mut self, image: &Generated) {
+        self.pictures.push(image.picture.clone());
+    }
+
+    fn step(&mut self, checkpoint: &Checkpoint<'_>) {
+        self.checkpoints.push((checkpoint.picture(), checkpoint.done(), checkpoint.save()));
+    }
+}
+
+#[test]
+fn a_saved_generation_goes_on_bit_for_bit() {
+    let (model, other) = (model(2), model(1));
+    let noise = |seed| {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        Picture::new(128, 128, (0..128 * 128 * 3).map(|_| rng.u8(..)).collect()).unwrap()
+    };
+    let plain = ImageRequest::new("a \"red\" fox, 狐").negative("blue").seed(u64::MAX - 9).batch(2);
+    let requests = [
+        plain.clone().sampler(Sampler::EulerA).scheduler(Scheduler::Karras).steps(4),
+        plain.clone().sampler(Sampler::Dpmpp2mSde).random_source(RandomSource::Mt19937).steps(3),
+        plain.guidance(1.0).steps(6).init(noise(1), 0.7).mask(noise(2)),
+    ];
+    for request in requests {
+        let mut keeper = Keeper::default();
+        let whole =
+            model.generate_observed(&request, &CancelToken::new(), &mut keeper).unwrap().images;
+        assert_eq!(keeper.pictures.len(), 2);
+        assert_eq!(keeper.checkpoints.len(), 2 * model_steps(&keeper));
+        for (picture, done, bytes) in &keeper.checkpoints {
+            let saved = SavedGeneration::from_bytes(bytes).unwrap();
+            assert_eq!((saved.picture(), saved.done()), (*picture, *done));
+            let mut rest = Keeper::default();
+            let left = other.resume(&saved, &CancelToken::new(), &mut rest).unwrap();
+            assert_eq!(left.images, whole[*picture..], "{picture} {done}");
+        }
+    }
+}
+
+fn model_steps(keeper: &Keeper) -> usize {
+    keeper.checkpoints.iter().map(|(_, done, _)| *done).max().unwrap()
+}
+
+#[test]
+fn damaged_and_foreign_checkpoints_are_refused() {
+    let model = model(0);
+    let request = ImageRequest::new("a cat").steps(2).guidance(1.0);
+    let mut keeper = Keeper::default();
+    model.generate_observed(&request, &CancelToken::new(), &mut keeper).unwrap();
+    let bytes = &keeper.checkpoints[0].2;
+    for end in (0..bytes.len()).step_by(61) {
+        assert!(SavedGeneration::from_bytes(&bytes[..end]).is_err(), "{end}");
+    }
+    let mut rng = fastrand::Rng::with_seed(8);
+    for _ in 0..3000 {
+        let mut broken = bytes.clone();
+        let header = 12 + u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+        let at = rng.usize(8..header + 100);
+        broken[at] = rng.u8(..);
+        // Some are sound still; none may panic.
+        if let Ok(saved) = SavedGeneration::from_bytes(&broken) {
+            assert!(saved.done() <= saved.steps());
+            let _result = saved.request().validate(model.info());
+        }
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let at = text.find("fingerprint").unwrap() + "fingerprint\":".len();
+    let mut foreign = bytes.clone();
+    foreign[at] = if foreign[at] == b'1' { b'2' } else { b'1' };
+    let saved = SavedGeneration::from_bytes(&foreign).unwrap();
+    let error = model.resume(&saved, &CancelToken::new(), &mut Keeper::default()).unwrap_err();
+    assert!(error.to_string().contains("another model"), "{error}");
+    let error = SavedGeneration::read("no/such/file").unwrap_err().to_string();
+    assert!(error.contains("no/such/file"), "{error}");
 }

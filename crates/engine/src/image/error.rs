@@ -37,6 +37,9 @@ pub enum ImageError {
         /// What it should hold.
         expected: &'static str,
     },
+    /// A saved generation that cannot go on.
+    #[error("no checkpoint of a picture: {0}")]
+    Checkpoint(String),
     /// The file's bytes.
     #[error(transparent)]
     Weights(#[from] WeightError),

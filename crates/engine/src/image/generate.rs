@@ -1,17 +1,16 @@
 //! From a request to pictures: text once, then each picture's steps, then its decoding. It must not
 //! know how networks are made.
 
-use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tintype_registry::CancelToken;
 use tintype_tensor::graph::Plan;
 
+use super::checkpoint::{Checkpoint, Resumed};
 use super::error::ImageError;
-use super::model::Parts;
+use super::parts::Parts;
 use super::picture::Picture;
-use super::progress::{Meter, Phase, Progress};
+use super::progress::{Meter, Observer, Phase};
 use super::request::{ImageRequest, Settled};
 use crate::families::pixart::waves;
 use crate::sampling::{Noise, Sampling};
@@ -48,7 +47,7 @@ pub struct Generated {
 /// What a request gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageResult {
-    /// The pictures, in order of their seeds.
+    /// The pictures, in order of their seeds; those that a resumed request still had to make.
     pub images: Vec<Generated>,
     /// Steps that each took (fewer with a strength below 1).
     pub steps: usize,
@@ -58,38 +57,47 @@ pub struct ImageResult {
     pub timings: Timings,
 }
 
-/// Makes every picture of a request.
+/// Makes the pictures of a request: all, or those that are left of a resumed one.
 pub(super) fn run(
     parts: &mut Parts,
     request: &ImageRequest,
     settled: Settled,
+    resumed: Option<Resumed>,
     cancel: &CancelToken,
-    progress: &mut dyn FnMut(&Progress),
+    observer: &mut dyn Observer,
 ) -> Result<ImageResult, ImageError> {
     let guided = settled.guidance != 1.0;
     let mut timings = Timings::default();
     let began = Instant::now();
-    parts.prepare(guided, request.init.is_some(), cancel, progress)?;
+    parts.prepare(guided, request.init.is_some(), cancel, observer)?;
     timings.load = began.elapsed();
-    let mut job = Job { parts, request, settled, guided, cancel, progress, picture: 0 };
+    let first = resumed.as_ref().map_or(0, |resumed| resumed.picture);
+    let mut job = Job { parts, request, settled, guided, cancel, observer, picture: first };
     let began = Instant::now();
     job.text()?;
     timings.text = began.elapsed();
     let began = Instant::now();
     let kept = job.encode()?;
     timings.encode = if kept.is_some() { began.elapsed() } else { Duration::ZERO };
-    let (mut images, mut steps) = (Vec::with_capacity(request.batch), 0);
-    for picture in 0..request.batch {
+    let (mut images, mut steps) = (Vec::with_capacity(request.batch - first), 0);
+    let mut begun = resumed.map(|resumed| resumed.sampling);
+    for picture in first..request.batch {
         job.picture = picture;
         let seed = request.seed + picture as u64;
         let began = Instant::now();
-        let sampling = job.denoise(seed, kept.as_deref())?;
+        let sampling = match begun.take() {
+            Some(sampling) => sampling,
+            None => job.begin(seed, kept.as_deref())?,
+        };
+        let sampling = job.denoise(sampling, kept.as_deref())?;
         timings.denoise += began.elapsed();
         steps = sampling.steps();
         let began = Instant::now();
         let picture = job.decode(sampling.latents())?;
         timings.decode += began.elapsed();
-        images.push(Generated { picture, seed });
+        let image = Generated { picture, seed };
+        job.observer.picture(&image);
+        images.push(image);
     }
     Ok(ImageResult { images, steps, guidance: settled.guidance, timings })
 }
@@ -101,14 +109,14 @@ struct Job<'a, 'b> {
     settled: Settled,
     guided: bool,
     cancel: &'a CancelToken,
-    progress: &'a mut (dyn FnMut(&Progress) + 'b),
+    observer: &'a mut (dyn Observer + 'b),
     picture: usize,
 }
 
 impl<'b> Job<'_, 'b> {
     fn meter(&mut self, phase: Phase, total: usize) -> Meter<'_, 'b> {
         let (picture, pictures) = (self.picture, self.request.batch);
-        Meter { tell: self.progress, picture, pictures, phase, total, began: Instant::now() }
+        Meter { tell: self.observer, picture, pictures, phase, total, began: Instant::now() }
     }
 
     /// Runs the text networks, and leaves their results with the denoiser.
@@ -182,12 +190,12 @@ impl<'b> Job<'_, 'b> {
         Some(plane.repeat(channels))
     }
 
-    fn denoise(&mut self, seed: u64, kept: Option<&[f32]>) -> Result<Sampling, ImageError> {
-        let phase = Phase::Denoise;
+    /// Noise, or the first picture with noise on it.
+    fn begin(&self, seed: u64, kept: Option<&[f32]>) -> Result<Sampling, ImageError> {
         let request = self.request;
         let points = self.parts.schedule.points(request.scheduler, self.settled.steps)?;
         let noise = Noise::new(request.source, seed);
-        let mut sampling = match (kept, request.strength) {
+        Ok(match (kept, request.strength) {
             (Some(kept), Some(strength)) => {
                 Sampling::from_latents(request.sampler, &points, kept.to_vec(), strength, noise)?
             }
@@ -195,7 +203,15 @@ impl<'b> Job<'_, 'b> {
                 let len = self.parts.denoiser.latents();
                 Sampling::from_noise(request.sampler, points, len, noise)?
             }
-        };
+        })
+    }
+
+    fn denoise(
+        &mut self,
+        mut sampling: Sampling,
+        kept: Option<&[f32]>,
+    ) -> Result<Sampling, ImageError> {
+        let phase = Phase::Denoise;
         let mask = self.latent_mask();
         let began = Instant::now();
         let total = sampling.steps();
@@ -210,6 +226,13 @@ impl<'b> Job<'_, 'b> {
                 each.for_each(|((x, kept), mask)| *x = kept + mask * (*x - kept));
             }
             sampling.advance(&denoised)?;
+            self.observer.step(&Checkpoint {
+                request: self.request,
+                settled: self.settled,
+                fingerprint: self.parts.fingerprint,
+                picture: self.picture,
+                sampling: &sampling,
+            });
         }
         let mut meter = self.meter(phase, total);
         meter.began = began;
@@ -279,64 +302,4 @@ fn check(numbers: &[f32], phase: Phase, device: &str) -> Result<(), ImageError> 
         return broken("the same number everywhere");
     }
     Ok(())
-}
-
-/// A request at work on a thread of its own. Dropping it cancels the work and waits for its end.
-///
-/// Progress is an iterator: `for progress in &mut generation { … }`, then [`Generation::finish`].
-pub struct Generation {
-    cancel: CancelToken,
-    progress: Receiver<Progress>,
-    thread: Option<JoinHandle<Result<ImageResult, ImageError>>>,
-}
-
-impl Generation {
-    pub(super) fn spawn(
-        work: impl FnOnce(&CancelToken, &mut dyn FnMut(&Progress)) -> Result<ImageResult, ImageError>
-        + Send
-        + 'static,
-    ) -> Result<Self, ImageError> {
-        let cancel = CancelToken::new();
-        let (sender, progress) = channel();
-        let token = cancel.clone();
-        let thread = std::thread::Builder::new().name("tintype image".into()).spawn(move || {
-            // Nobody may be listening any more; the work goes on for the result.
-            work(&token, &mut |progress| drop(sender.send(progress.clone())))
-        });
-        let thread = thread.map_err(|_| ImageError::Lost)?;
-        Ok(Generation { cancel, progress, thread: Some(thread) })
-    }
-
-    /// A handle that stops the work, from any thread. Sticky.
-    pub fn cancel_token(&self) -> CancelToken {
-        self.cancel.clone()
-    }
-
-    /// Waits for the pictures.
-    ///
-    /// # Errors
-    /// Those of [`super::ImageModel::generate`].
-    pub fn finish(mut self) -> Result<ImageResult, ImageError> {
-        let thread = self.thread.take().ok_or(ImageError::Lost)?;
-        thread.join().map_err(|_| ImageError::Lost)?
-    }
-}
-
-impl Iterator for Generation {
-    type Item = Progress;
-
-    /// The next report; `None` once the work has ended.
-    fn next(&mut self) -> Option<Progress> {
-        self.progress.recv().ok()
-    }
-}
-
-impl Drop for Generation {
-    fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.cancel.cancel();
-            // Its result is not wanted.
-            drop(thread.join());
-        }
-    }
 }

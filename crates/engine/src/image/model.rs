@@ -1,22 +1,23 @@
 //! Image models: what a file holds, on a device, ready to be asked. It must not know samplers' steps.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tintype_gpu::{Device, DeviceOptions};
 use tintype_registry::CancelToken;
-use tintype_tensor::graph::{Plan, PlanOptions};
 
+use super::checkpoint::{SavedGeneration, fingerprint};
 use super::error::ImageError;
-use super::generate::{self, Generation, ImageResult};
-use super::progress::{Meter, Phase, Progress};
+use super::generate::{self, ImageResult};
+use super::generation::Generation;
+use super::parts::{Parts, Plans};
+use super::progress::{Observer, Phase, Progress};
 use super::request::ImageRequest;
 use crate::families::Settings;
 use crate::families::autoencoder_tiny::AutoencoderTiny;
 use crate::families::pixart::PixArt;
 use crate::families::t5::T5;
-use crate::nn::{Net, Parameters};
 use crate::sampling::Schedule;
 use crate::tokenizer::Unigram;
 use crate::weights::Weights;
@@ -64,30 +65,6 @@ pub struct ImageModelInfo {
 pub struct ImageModel {
     info: Arc<ImageModelInfo>,
     parts: Arc<Mutex<Parts>>,
-}
-
-/// The networks and plans.
-pub(super) struct Parts {
-    pub(super) device: Device,
-    pub(super) tokenizer: Unigram,
-    pub(super) schedule: Schedule,
-    pub(super) encoder: T5,
-    pub(super) denoiser: PixArt,
-    autoencoder: AutoencoderTiny,
-    pub(super) mean: Vec<f32>,
-    pub(super) deviation: Vec<f32>,
-    weights: Weights,
-    pub(super) plans: Plans,
-}
-
-/// Compiled on first use, then replayed.
-#[derive(Default)]
-pub(super) struct Plans {
-    pub(super) text: Option<Plan>,
-    /// With guidance, and without.
-    pub(super) denoise: [Option<Plan>; 2],
-    pub(super) encode: Option<Plan>,
-    pub(super) decode: Option<Plan>,
 }
 
 impl ImageModel {
@@ -186,10 +163,11 @@ impl ImageModel {
             autoencoder,
             mean,
             deviation,
+            fingerprint: fingerprint(&weights),
             weights,
             plans,
         };
-        parts.prepare(true, false, &options.cancel, &mut |_| ())?;
+        parts.prepare(true, false, &options.cancel, &mut |_: &Progress| ())?;
         info.load_time = began.elapsed();
         Ok(ImageModel { info: Arc::new(info), parts: Arc::new(Mutex::new(parts)) })
     }
@@ -209,10 +187,49 @@ impl ImageModel {
         cancel: &CancelToken,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<ImageResult, ImageError> {
+        let mut observer = |report: &Progress| progress(report);
+        self.generate_observed(request, cancel, &mut observer)
+    }
+
+    /// Makes the pictures of a request; `observer` is told of every step and picture, on this thread.
+    ///
+    /// # Errors
+    /// Those of [`ImageModel::generate`].
+    pub fn generate_observed(
+        &self,
+        request: &ImageRequest,
+        cancel: &CancelToken,
+        observer: &mut dyn Observer,
+    ) -> Result<ImageResult, ImageError> {
         let settled = request.validate(&self.info)?;
-        // A panic while plans were in use leaves them to be recompiled or rewritten, never half-read.
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        generate::run(&mut parts, request, settled, cancel, progress)
+        generate::run(&mut self.parts(), request, settled, None, cancel, observer)
+    }
+
+    /// Goes on with a generation that was saved: what is left of it gives the same bytes as if it had
+    /// never stopped, if it is on the same kind of device.
+    ///
+    /// # Errors
+    /// A generation of another model; those of [`ImageModel::generate`].
+    pub fn resume(
+        &self,
+        saved: &SavedGeneration,
+        cancel: &CancelToken,
+        observer: &mut dyn Observer,
+    ) -> Result<ImageResult, ImageError> {
+        let settled = saved.request.validate(&self.info)?;
+        let mut parts = self.parts();
+        let latents = saved.resumed.sampling.latents().len();
+        if saved.fingerprint != parts.fingerprint || latents != parts.denoiser.latents() {
+            let reason = format!("it was made with another model than {:?}", self.info.name);
+            return Err(ImageError::Checkpoint(reason));
+        }
+        let resumed = Some(saved.resumed.clone());
+        generate::run(&mut parts, &saved.request, settled, resumed, cancel, observer)
+    }
+
+    /// A panic while plans were in use leaves them to be recompiled or rewritten, never half-read.
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a request on a thread of its own. The returned handle tells progress as an iterator.
@@ -222,7 +239,7 @@ impl ImageModel {
     pub fn start(&self, request: ImageRequest) -> Result<Generation, ImageError> {
         request.validate(&self.info)?;
         let model = self.clone();
-        Generation::spawn(move |cancel, progress| model.generate(&request, cancel, progress))
+        Generation::spawn(move |cancel, told| model.generate_observed(&request, cancel, told))
     }
 }
 
@@ -246,82 +263,4 @@ fn detect(weights: &Weights) -> Result<(), ImageError> {
         }
     }
     Ok(())
-}
-
-impl Parts {
-    /// Compiles the plans that a request needs and that are not there yet.
-    pub(super) fn prepare(
-        &mut self,
-        guided: bool,
-        encodes: bool,
-        cancel: &CancelToken,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<(), ImageError> {
-        let at = usize::from(guided);
-        let plans = &self.plans;
-        let wanted = [
-            plans.text.is_none(),
-            plans.denoise[at].is_none(),
-            plans.decode.is_none(),
-            encodes && plans.encode.is_none(),
-        ];
-        let total = wanted.iter().filter(|&&wanted| wanted).count();
-        if total == 0 {
-            return Ok(());
-        }
-        let (phase, began) = (Phase::Load, Instant::now());
-        let mut meter = Meter { tell: progress, picture: 0, pictures: 1, phase, total, began };
-        let parameters = Parameters::new(&self.weights, &self.device);
-        let batch = 1 + at;
-        let mut done = 0;
-        for (what, _) in wanted.into_iter().enumerate().filter(|(_, wanted)| *wanted) {
-            meter.at(done);
-            cancel.check().map_err(|_| ImageError::Cancelled(phase))?;
-            let built = match what {
-                0 => self.text_plan(&parameters),
-                1 => self.plan(&parameters, "transformer.", "denoise", |net| {
-                    self.denoiser.build(net, batch, self.encoder.tokens)
-                }),
-                2 => self.plan(&parameters, "vae.", "decode", |net| {
-                    self.autoencoder.build_decoder(net, self.denoiser.side)
-                }),
-                _ => self.plan(&parameters, "vae.", "encode", |net| {
-                    let pixels = self.denoiser.side * self.autoencoder.factor();
-                    self.autoencoder.build_encoder(net, pixels)
-                }),
-            };
-            let plan = Some(built.map_err(ImageError::at(phase))?);
-            match what {
-                0 => self.plans.text = plan,
-                1 => self.plans.denoise[at] = plan,
-                2 => self.plans.decode = plan,
-                _ => self.plans.encode = plan,
-            }
-            done += 1;
-        }
-        meter.at(done);
-        Ok(())
-    }
-
-    fn plan(
-        &self,
-        parameters: &Parameters<'_>,
-        prefix: &'static str,
-        label: &str,
-        build: impl FnOnce(&mut Net<'_>) -> tintype_tensor::Result<()>,
-    ) -> tintype_tensor::Result<Plan> {
-        let mut net = Net::new(parameters, prefix);
-        build(&mut net)?;
-        let options = PlanOptions { label: label.into(), ..PlanOptions::default() };
-        Plan::compile(&net.graph, &self.device, options)
-    }
-
-    /// Prompt and negative prompt together: tokens in, what every step of the denoiser reads out.
-    fn text_plan(&self, parameters: &Parameters<'_>) -> tintype_tensor::Result<Plan> {
-        self.plan(parameters, "text_encoder.", "text", |net| {
-            let states = self.encoder.build(net, 2)?;
-            net.enter("transformer.");
-            self.denoiser.build_caption(net, states)
-        })
-    }
 }

@@ -1,7 +1,10 @@
-//! Where a generation stands, for progress bars. It must not know how one is drawn.
+//! Where a generation stands, for progress bars, and who is told. It must not know how one is drawn.
 
 use std::fmt;
 use std::time::{Duration, Instant};
+
+use super::checkpoint::Checkpoint;
+use super::generate::Generated;
 
 /// A part of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,9 +78,29 @@ impl Progress {
     }
 }
 
+/// Who is told how a generation goes, on the thread that makes it. Each call delays the work, so it
+/// should return soon; a call of the cancel token's `cancel` within it ends the work at once.
+pub trait Observer {
+    /// A part of the work was begun or done.
+    fn progress(&mut self, _progress: &Progress) {}
+
+    /// A picture is finished; others of the request may follow.
+    fn picture(&mut self, _picture: &Generated) {}
+
+    /// A step is done. What [`Checkpoint::save`] writes now goes on from here.
+    fn step(&mut self, _checkpoint: &Checkpoint<'_>) {}
+}
+
+/// A closure is told of progress alone.
+impl<F: FnMut(&Progress)> Observer for F {
+    fn progress(&mut self, progress: &Progress) {
+        self(progress);
+    }
+}
+
 /// Tells progress of one phase.
 pub(super) struct Meter<'a, 'b> {
-    pub(super) tell: &'a mut (dyn FnMut(&Progress) + 'b),
+    pub(super) tell: &'a mut (dyn Observer + 'b),
     pub(super) picture: usize,
     pub(super) pictures: usize,
     pub(super) phase: Phase,
@@ -87,7 +110,7 @@ pub(super) struct Meter<'a, 'b> {
 
 impl Meter<'_, '_> {
     pub(super) fn at(&mut self, done: usize) {
-        (self.tell)(&Progress {
+        self.tell.progress(&Progress {
             picture: self.picture,
             pictures: self.pictures,
             phase: self.phase,
