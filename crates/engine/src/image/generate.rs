@@ -10,7 +10,7 @@ use super::checkpoint::{Checkpoint, Resumed};
 use super::error::ImageError;
 use super::parts::Parts;
 use super::picture::Picture;
-use super::progress::{Meter, Observer, Phase, Progress};
+use super::progress::{Meter, Observer, Phase};
 use super::request::{ImageRequest, Settled};
 use crate::families::pixart::waves;
 use crate::sampling::{Noise, Sampling};
