@@ -156,13 +156,16 @@ fn fitting(
     let limit = span_limit(session.device());
     let fits = |tensor: &Tensor| tensor.span_bytes() <= limit;
     let [batch, m, n] = [out.shape()[0], out.shape()[1], out.shape()[2]];
-    if fits(a) && fits(b) && fits(out) && batch <= 65_535 {
-        if let Some(all) = choose::rows(session.device(), few, a, b, out) {
-            return all.into_iter().try_for_each(|(rows, choice)| {
-                let [a, out] = [a.slice(1, rows.clone())?, out.slice(1, rows)?];
-                record(session, choice, few, &a, b, &out)
-            });
-        }
+    if fits(a)
+        && fits(b)
+        && fits(out)
+        && batch <= 65_535
+        && let Some(all) = choose::rows(session.device(), few, a, b, out)
+    {
+        return all.into_iter().try_for_each(|(rows, choice)| {
+            let [a, out] = [a.slice(1, rows.clone())?, out.slice(1, rows)?];
+            record(session, choice, few, &a, b, &out)
+        });
     }
     if batch > 1 {
         for range in [0..batch / 2, batch / 2..batch] {
