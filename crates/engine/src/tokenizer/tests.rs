@@ -1,8 +1,9 @@
-//! Against SentencePiece (`cargo xtask golden`), and against vocabularies that are damaged.
+//! Against SentencePiece (`cargo xtask golden`), and against vocabularies that are damaged. Language
+//! models' tokenizers meet llama.cpp in `tests/text`.
 
 use serde::Deserialize;
 
-use super::{TokenizerError, Unigram};
+use super::{EncodeOptions, Tokenizer, TokenizerError, Unigram};
 use crate::weights::{Array, Format, Parts, Source, Value, ValueType, Weights};
 
 #[derive(Deserialize)]
@@ -33,11 +34,12 @@ fn long_texts_end_with_the_end() {
     assert_eq!((ids.len(), ids[23]), (24, 1));
 }
 
-/// A vocabulary of normal pieces after `<pad>`, `</s>` and `<unk>`, changed by `change`.
-fn made(
+/// A vocabulary of pieces after `<pad>`, `</s>` and `<unk>`, changed by `change`.
+fn vocabulary(
+    model: &str,
     pieces: &[(&str, f32, i32)],
     change: impl FnOnce(&mut Vec<(String, Value)>),
-) -> Result<Unigram, TokenizerError> {
+) -> Weights {
     let all: Vec<_> = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2)]
         .iter()
         .chain(pieces)
@@ -47,7 +49,7 @@ fn made(
     let kinds: Vec<_> = all.iter().map(|p| Value::I32(p.2)).collect();
     let key = |name: &str| format!("tokenizer.ggml.{name}");
     let mut metadata = vec![
-        (key("model"), Value::String("t5".to_owned())),
+        (key("model"), Value::String(model.to_owned())),
         (key("tokens"), Value::Array(Array::of_strings(all.iter().map(|p| p.0)))),
         (key("scores"), Value::Array(Array::of_values(ValueType::F32, &scores).unwrap())),
         (key("token_type"), Value::Array(Array::of_values(ValueType::I32, &kinds).unwrap())),
@@ -58,7 +60,64 @@ fn made(
     change(&mut metadata);
     let source = Source::from_vec("made", Vec::new());
     let parts = Parts { metadata, ..Parts::of(Format::Gguf, &source, Vec::new()) };
-    Unigram::from_weights(&Weights::from_parts(parts).unwrap())
+    Weights::from_parts(parts).unwrap()
+}
+
+fn made(
+    pieces: &[(&str, f32, i32)],
+    change: impl FnOnce(&mut Vec<(String, Value)>),
+) -> Result<Unigram, TokenizerError> {
+    Unigram::from_weights(&vocabulary("t5", pieces, change))
+}
+
+fn merging(
+    pieces: &[(&str, f32, i32)],
+    change: impl FnOnce(&mut Vec<(String, Value)>),
+) -> Result<Tokenizer, TokenizerError> {
+    Tokenizer::from_weights(&vocabulary("llama", pieces, change))
+}
+
+const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
+
+#[test]
+fn better_merges_go_first_and_words_begin_with_a_space() {
+    // Ids from 3: "ab" is worth less than "bc", so "abc" is "a" and "bc".
+    let pieces = [("\u{2581}", 0.0, 1), ("a", 0.0, 1), ("b", 0.0, 1), ("c", 0.0, 1)];
+    let merges = [("ab", -2.0, 1), ("bc", -1.0, 1), ("\u{2581}a", -3.0, 1), ("<x>", 0.0, 3)];
+    let all = [&pieces[..], &merges[..]].concat();
+    let tokenizer = merging(&all, |_| ()).unwrap();
+    let encode = |text: &str, options| tokenizer.encode(text, options).unwrap();
+    assert_eq!(encode("abc", PLAIN), [9, 8]);
+    assert_eq!(encode(" ab", PLAIN), [3, 3, 7]);
+    // A control token only where it is asked for; a word behind it begins anew.
+    let parsed = EncodeOptions { parse_special: true, ..PLAIN };
+    assert_eq!(encode("a<x>a</s>", parsed), [9, 10, 9, 1]);
+    assert!(matches!(tokenizer.encode("a<x>a", PLAIN), Err(TokenizerError::NoTokenFor(_))));
+    assert_eq!(tokenizer.decode(&encode("abc ab", PLAIN), false).unwrap(), "abc ab");
+    // The longer of two texts that are one token each, wherever it stands.
+    let rivals = [("ab", 0.0, 4), ("bcc", 0.0, 4), ("d", 0.0, 1)];
+    let tokenizer = merging(&[&pieces[..], &rivals[..]].concat(), |_| ()).unwrap();
+    assert_eq!(tokenizer.encode("abcc", PLAIN).unwrap(), [3, 4, 8]);
+    assert_eq!(tokenizer.encode("bccab", PLAIN).unwrap(), [8, 7]);
+}
+
+#[test]
+fn damaged_vocabularies_of_language_models_are_refused() {
+    let a = [("a", -1.0, 1)];
+    assert!(merging(&a, |_| ()).is_ok());
+    for at in 0..3 {
+        assert!(matches!(merging(&a, |m| drop(m.remove(at))), Err(TokenizerError::Key { .. })));
+    }
+    let wrong = |m: &mut Vec<(String, Value)>| m[0].1 = Value::String("rwkv".to_owned());
+    assert!(matches!(merging(&a, wrong), Err(TokenizerError::Model { .. })));
+    let damaged = |change: fn(&mut Vec<(String, Value)>)| {
+        matches!(merging(&a, change), Err(TokenizerError::Damaged(_)))
+    };
+    assert!(damaged(|m| m[5].1 = Value::U32(4)));
+    assert!(damaged(|m| m[1].1 = Value::Array(Array::of_strings(["a"]))));
+    assert!(damaged(|m| m[3].1 = Value::Array(Array::of_strings(["a", "b", "c", "d"]))));
+    assert!(matches!(merging(&[("a", f32::NAN, 1)], |_| ()), Err(TokenizerError::Damaged(_))));
+    assert!(matches!(merging(&[("a", 0.0, 7)], |_| ()), Err(TokenizerError::Damaged(_))));
 }
 
 #[test]
@@ -89,7 +148,7 @@ fn damaged_vocabularies_are_refused() {
         assert!(matches!(made(&a, |m| drop(m.remove(at))), Err(TokenizerError::Key { .. })));
     }
     let wrong = |m: &mut Vec<(String, Value)>| m[0].1 = Value::String("gpt2".to_owned());
-    assert!(matches!(made(&a, wrong), Err(TokenizerError::Model(_))));
+    assert!(matches!(made(&a, wrong), Err(TokenizerError::Model { .. })));
     let damaged = |pieces: &[(&str, f32, i32)], change: fn(&mut Vec<(String, Value)>)| {
         matches!(made(pieces, change), Err(TokenizerError::Damaged(_)))
     };

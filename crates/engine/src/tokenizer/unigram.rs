@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 
 use super::TokenizerError;
+use super::error::missing;
+use super::vocabulary::{KINDS, Kind, SCORES, TOKENS, array, named_byte};
 use crate::weights::{Array, Value, Weights};
 
 /// What stands for a space inside pieces.
@@ -15,10 +17,6 @@ const SPACE: char = '▁';
 const UNKNOWN_PENALTY: f32 = 10.0;
 /// Longest piece in bytes; bounds the work for each character of a text.
 const PIECE_LIMIT: usize = 512;
-/// Kinds of pieces, as GGUF numbers them.
-const NORMAL: u64 = 1;
-const USER_DEFINED: u64 = 4;
-const BYTE: u64 = 6;
 
 /// A unigram vocabulary, read from a GGUF file's metadata.
 #[derive(Debug)]
@@ -44,12 +42,15 @@ impl Unigram {
         let model = weights.value("tokenizer.ggml.model").and_then(Value::as_str);
         match model {
             Some("t5") => {}
-            Some(other) => return Err(TokenizerError::Model(other.to_owned())),
+            Some(other) => {
+                let (found, supported) = (other.to_owned(), "\"t5\", a unigram vocabulary");
+                return Err(TokenizerError::Model { found, supported });
+            }
             None => return Err(missing("tokenizer.ggml.model", "text")),
         }
-        let tokens = array(weights, "tokenizer.ggml.tokens")?;
-        let scores = array(weights, "tokenizer.ggml.scores")?;
-        let kinds = array(weights, "tokenizer.ggml.token_type")?;
+        let tokens = array(weights, TOKENS)?;
+        let scores = array(weights, SCORES)?;
+        let kinds = array(weights, KINDS)?;
         let count = tokens.len();
         if scores.len() != count || kinds.len() != count || u32::try_from(count).is_err() {
             let (scores, kinds) = (scores.len(), kinds.len());
@@ -109,19 +110,19 @@ impl Unigram {
                 return damaged(format!("piece {id} has score {score} and {} bytes", piece.len()));
             }
             let id = id as u32;
-            match kind {
-                BYTE => match byte_of(piece) {
+            match Kind::from_id(kind) {
+                Some(Kind::Byte) => match named_byte(piece) {
                     Some(byte) => bytes[usize::from(byte)] = Some(id),
                     None => return damaged(format!("piece {id} is no byte: {piece:.20?}")),
                 },
-                NORMAL | USER_DEFINED if piece.is_empty() => {
+                Some(Kind::Normal | Kind::UserDefined) if piece.is_empty() => {
                     return damaged(format!("piece {id} is empty"));
                 }
-                NORMAL => {
+                Some(Kind::Normal) => {
                     (least, most) = (least.min(score), most.max(score));
                     self.insert(piece, id, score)?;
                 }
-                USER_DEFINED => {
+                Some(Kind::UserDefined) => {
                     defined.push(piece.to_owned());
                     self.insert(piece, id, 0.0)?;
                 }
@@ -259,18 +260,4 @@ impl Unigram {
         }
         ids
     }
-}
-
-/// The byte of a piece such as `<0x0A>`.
-fn byte_of(piece: &str) -> Option<u8> {
-    let digits = piece.strip_prefix("<0x")?.strip_suffix('>')?;
-    if digits.len() == 2 { u8::from_str_radix(digits, 16).ok() } else { None }
-}
-
-fn array<'a>(weights: &'a Weights, key: &'static str) -> Result<&'a Array, TokenizerError> {
-    weights.value(key).and_then(Value::as_array).ok_or(missing(key, "an array"))
-}
-
-fn missing(key: &'static str, expected: &'static str) -> TokenizerError {
-    TokenizerError::Key { key, expected }
 }

@@ -112,6 +112,14 @@ impl Array {
         (0..self.len).map(move |_| Value::read(&mut cursor, &self.source, self.element))
     }
 
+    /// The elements as texts, not copied; `None` if they are of another type.
+    pub fn texts(&self) -> Option<impl Iterator<Item = Result<&str>> + '_> {
+        let mut cursor = Cursor::new(&self.source);
+        cursor.seek(self.start);
+        let texts = (0..self.len).map(move |_| cursor.string("a text", TEXT_LIMIT));
+        (self.element == ValueType::String).then_some(texts)
+    }
+
     /// One element; texts and arrays before it are stepped over.
     pub fn get(&self, index: u64) -> Option<Result<Value>> {
         if let (Some(bytes), true) = (self.element.fixed_bytes(), index < self.len) {
