@@ -67,6 +67,9 @@ pub enum ImageError {
         /// The device.
         device: String,
     },
+    /// The model was freed, or the process is ending.
+    #[error("the model cannot be used: {0}")]
+    Registry(#[from] tintype_registry::RegistryError),
     /// The thread that generated ended without a result.
     #[error("the generation ended without a result; this is a fault of Tintype, please report it")]
     Lost,

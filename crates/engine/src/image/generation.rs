@@ -1,7 +1,6 @@
 //! A request at work on a thread of its own. It must not know what the work is.
 
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
 
 use tintype_registry::CancelToken;
 
@@ -15,7 +14,10 @@ use super::progress::{Observer, Progress};
 pub struct Generation {
     cancel: CancelToken,
     progress: Receiver<Progress>,
-    thread: Option<JoinHandle<Result<ImageResult, ImageError>>>,
+    /// Not a `JoinHandle`: in a process that is ending, the work's thread ends without a word, and then
+    /// whoever waits for it is to wait too, not to panic.
+    outcome: Receiver<Result<ImageResult, ImageError>>,
+    finished: bool,
 }
 
 impl Generation {
@@ -26,13 +28,16 @@ impl Generation {
     ) -> Result<Self, ImageError> {
         let cancel = CancelToken::new();
         let (sender, progress) = channel();
+        let (ended, outcome) = channel();
         let token = cancel.clone();
         let thread = std::thread::Builder::new().name("tintype image".into()).spawn(move || {
             // Nobody may be listening any more; the work goes on for the result.
-            work(&token, &mut |progress: &Progress| drop(sender.send(progress.clone())))
+            let made = work(&token, &mut |report: &Progress| drop(sender.send(report.clone())));
+            drop(sender);
+            drop(ended.send(made));
         });
-        let thread = thread.map_err(|_| ImageError::Lost)?;
-        Ok(Generation { cancel, progress, thread: Some(thread) })
+        thread.map_err(|_| ImageError::Lost)?;
+        Ok(Generation { cancel, progress, outcome, finished: false })
     }
 
     /// A handle that stops the work, from any thread. Sticky.
@@ -45,8 +50,8 @@ impl Generation {
     /// # Errors
     /// Those of [`super::ImageModel::generate`].
     pub fn finish(mut self) -> Result<ImageResult, ImageError> {
-        let thread = self.thread.take().ok_or(ImageError::Lost)?;
-        thread.join().map_err(|_| ImageError::Lost)?
+        self.finished = true;
+        self.outcome.recv().map_err(|_| ImageError::Lost)?
     }
 }
 
@@ -61,10 +66,10 @@ impl Iterator for Generation {
 
 impl Drop for Generation {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
+        if !self.finished {
             self.cancel.cancel();
             // Its result is not wanted.
-            drop(thread.join());
+            drop(self.outcome.recv());
         }
     }
 }
