@@ -21,11 +21,14 @@ pub mod quant_matmul;
 pub mod reduce;
 pub mod resize;
 pub mod rope;
+pub mod sample;
+pub mod sinusoid;
 pub mod softcap;
 pub mod softmax;
 pub mod top_k;
 
 mod blocks;
+mod keys;
 mod rows;
 mod walked;
 
@@ -67,6 +70,8 @@ pub const OPERATIONS: &[Operation] = &[
     gather::OPERATION,
     argmax::OPERATION,
     top_k::OPERATION,
+    sample::OPERATION,
     cumsum::OPERATION,
     rope::OPERATION,
+    sinusoid::OPERATION,
 ];
