@@ -10,6 +10,7 @@ pub mod conv;
 pub mod copy;
 pub mod cumsum;
 pub mod embedding;
+pub mod expert_matmul;
 pub mod fill;
 pub mod gather;
 pub mod kv_copy;
@@ -57,6 +58,7 @@ pub const OPERATIONS: &[Operation] = &[
     chain::OPERATION,
     matmul::OPERATION,
     quant_matmul::OPERATION,
+    expert_matmul::OPERATION,
     reduce::OPERATION,
     norm::OPERATION,
     conv::OPERATION,
