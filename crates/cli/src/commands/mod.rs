@@ -3,3 +3,4 @@
 pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod inspect;
+pub(crate) mod write;
