@@ -1,7 +1,6 @@
 //! A request at work on a thread of its own. It must not know what the work is.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tintype_registry::CancelToken;
@@ -17,7 +16,10 @@ pub struct Lost;
 pub struct Background<R, T, E> {
     cancel: CancelToken,
     reports: Receiver<R>,
-    thread: Option<JoinHandle<Result<T, E>>>,
+    /// Not a `JoinHandle`: in a process that is ending, the work's thread ends without a word, and then
+    /// whoever waits for it is to wait too, not to panic.
+    outcome: Receiver<Result<T, E>>,
+    finished: bool,
 }
 
 impl<R, T, E> Background<R, T, E>
@@ -31,13 +33,16 @@ where
     ) -> Result<Self, E> {
         let cancel = CancelToken::new();
         let (sender, reports) = channel();
+        let (ended, outcome) = channel();
         let token = cancel.clone();
         let thread = std::thread::Builder::new().name("tintype".into()).spawn(move || {
             // Nobody may be listening any more; the work goes on for the result.
-            work(&token, &mut |report| drop(sender.send(report)))
+            let made = work(&token, &mut |report| drop(sender.send(report)));
+            drop(sender);
+            drop(ended.send(made));
         });
-        let thread = thread.map_err(|_| Lost)?;
-        Ok(Background { cancel, reports, thread: Some(thread) })
+        thread.map_err(|_| Lost)?;
+        Ok(Background { cancel, reports, outcome, finished: false })
     }
 
     /// A handle that stops the work, from any thread. Sticky.
@@ -50,8 +55,8 @@ where
     /// # Errors
     /// Those of the work.
     pub fn finish(mut self) -> Result<T, E> {
-        let thread = self.thread.take().ok_or(Lost)?;
-        thread.join().map_err(|_| Lost)?
+        self.finished = true;
+        self.outcome.recv().map_err(|_| Lost)?
     }
 }
 
@@ -77,10 +82,10 @@ impl<R, T, E> Iterator for Background<R, T, E> {
 
 impl<R, T, E> Drop for Background<R, T, E> {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
+        if !self.finished {
             self.cancel.cancel();
             // Its result is not wanted.
-            drop(thread.join());
+            drop(self.outcome.recv());
         }
     }
 }

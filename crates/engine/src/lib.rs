@@ -16,3 +16,8 @@ pub use families::SettingError;
 pub use image::{ImageError, ImageModel, ImageRequest, ImageResult};
 pub use text::{TextError, TextModel, TextRequest, TextResult};
 pub use tintype_gpu::DType;
+
+/// The examples of README.md are compiled as tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

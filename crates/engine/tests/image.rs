@@ -354,3 +354,33 @@ fn damaged_and_foreign_checkpoints_are_refused() {
     let error = SavedGeneration::read("no/such/file").unwrap_err().to_string();
     assert!(error.contains("no/such/file"), "{error}");
 }
+
+#[test]
+fn models_lie_in_the_registry_and_requests_take_turns() {
+    let registry = tintype_registry::Registry::global();
+    let model = model(0);
+    let view = ImageModel::view(model.lend()).unwrap();
+    let request = ImageRequest::new("a bell").seed(4).steps(2);
+    let right = make(&view, &request).images;
+    // Queued behind a long one, a cancelled request does not wait for its turn.
+    let long = model.start(request.clone().steps(1000)).unwrap();
+    let queued = model.start(request.clone()).unwrap();
+    queued.cancel_token().cancel();
+    assert!(matches!(queued.finish(), Err(ImageError::Cancelled(_))));
+    long.cancel_token().cancel();
+    assert!(matches!(long.finish(), Err(ImageError::Cancelled(_))));
+    // Asked of the model, a cancel ends one generation: this one, if it comes before the work.
+    registry.cancel(model.lend()).unwrap();
+    let outcome = model.generate(&request, &CancelToken::new(), &mut |_| ());
+    assert!(matches!(outcome, Err(ImageError::Cancelled(_))), "{outcome:?}");
+    assert_eq!(make(&model, &request).images, right);
+    // Freed at work: the work ends, and nothing can be asked of the model any more.
+    let long = model.start(request.clone().steps(1000)).unwrap();
+    registry.free(model.lend()).unwrap();
+    assert!(matches!(long.finish(), Err(ImageError::Cancelled(_) | ImageError::Registry(_))));
+    assert!(matches!(
+        view.generate(&request, &CancelToken::new(), &mut |_| ()),
+        Err(ImageError::Registry(tintype_registry::RegistryError::Freed))
+    ));
+    assert!(ImageModel::view(model.lend()).is_err());
+}

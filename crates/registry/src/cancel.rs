@@ -21,12 +21,24 @@ use crate::sync::AtomicBool;
 #[derive(Clone)]
 pub struct CancelToken {
     asked: Arc<AtomicBool>,
+    /// Asked whenever this one is.
+    also: Option<Arc<CancelToken>>,
 }
 
 impl CancelToken {
     /// A token that nobody has cancelled.
     pub fn new() -> Self {
-        Self { asked: Arc::new(AtomicBool::new(false)) }
+        Self { asked: Arc::new(AtomicBool::new(false)), also: None }
+    }
+
+    /// A token for work that stops when either of two is asked: a request's own, and that of the object
+    /// it works on. [`cancel`](Self::cancel) and [`take`](Self::take) of the result reach `self` only.
+    pub fn joined(&self, other: &CancelToken) -> Self {
+        let also = match &self.also {
+            None => other.clone(),
+            Some(also) => also.joined(other),
+        };
+        Self { asked: self.asked.clone(), also: Some(Arc::new(also)) }
     }
 
     /// Asks the work to stop. Never blocks, and is safe from any thread.
@@ -34,10 +46,15 @@ impl CancelToken {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Fails once the work has been asked to stop. One relaxed load: poll it in inner loops.
+    /// Fails once the work has been asked to stop. One relaxed load for each joined token: poll it in
+    /// inner loops.
     #[inline]
     pub fn check(&self) -> Result<(), Cancelled> {
-        if self.asked.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(()) }
+        match &self.also {
+            _ if self.asked.load(Ordering::Relaxed) => Err(Cancelled),
+            Some(also) => also.check(),
+            None => Ok(()),
+        }
     }
 
     /// Whether the work has been asked to stop.
@@ -91,5 +108,20 @@ mod tests {
         assert!(seen_by_work.take());
         assert_eq!(token.check(), Ok(()));
         assert!(!token.take());
+    }
+
+    #[test]
+    fn joined_tokens_stop_work_each_and_are_asked_apart() {
+        let tokens: [CancelToken; 3] = std::array::from_fn(|_| CancelToken::new());
+        let all = tokens[0].joined(&tokens[1]).joined(&tokens[2]);
+        for token in &tokens {
+            assert!(all.check().is_ok());
+            token.cancel();
+            assert!(all.check().is_err());
+            assert_eq!(tokens.iter().filter(|token| token.is_cancelled()).count(), 1);
+            assert!(token.take());
+        }
+        all.cancel();
+        assert!(tokens[0].is_cancelled() && !tokens[1].is_cancelled());
     }
 }

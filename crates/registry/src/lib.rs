@@ -11,6 +11,8 @@ pub mod hooks;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod model;
+#[cfg(not(loom))]
+mod owned;
 mod registry;
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -24,6 +26,8 @@ pub use cancel::{CancelToken, Cancelled};
 pub use entry::{FreeFn, Stage, Tracked};
 pub use error::{CreateError, RegistryError};
 pub use handle::Handle;
+#[cfg(not(loom))]
+pub use owned::Owned;
 pub use registry::Registry;
 pub use state::{Kind, Waits};
 pub use teardown::Teardown;

@@ -215,6 +215,12 @@ impl Registry {
         })
     }
 
+    /// Takes the request that an object's work has obeyed, unless the object was freed meanwhile: a free
+    /// ends everything that is done on it.
+    pub fn take_cancel(&self, handle: Handle) -> bool {
+        self.section(|state, _| Ok(state.find(handle)?.token.take())).unwrap_or(false)
+    }
+
     /// Tracks a native object; returns whether it replaces an entry for the same address, whose free
     /// function then is not called.
     ///

@@ -64,6 +64,9 @@ pub enum ImageError {
         /// The device.
         device: String,
     },
+    /// The model was freed, or the process is ending.
+    #[error("the model cannot be used: {0}")]
+    Registry(#[from] tintype_registry::RegistryError),
     /// The thread that generated ended without a result.
     #[error(transparent)]
     Lost(#[from] Lost),

@@ -1,16 +1,17 @@
 //! Image models: what a file holds, on a device, ready to be asked. It must not know samplers' steps.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tintype_gpu::Device;
-use tintype_registry::CancelToken;
+use tintype_registry::{CancelToken, CreateError, Handle, Kind, Owned, Stage};
 
 use super::Generation;
 use super::checkpoint::{SavedGeneration, fingerprint};
 use super::error::ImageError;
 use super::generate::{self, ImageResult};
+use super::held::{Held, with_parts};
 use super::parts::{Parts, Plans};
 use super::progress::{Observer, Phase, Progress};
 use super::request::ImageRequest;
@@ -25,6 +26,16 @@ use crate::weights::Weights;
 /// The model that ships inside.
 #[cfg(feature = "pocket")]
 static POCKET: &[u8] = include_bytes!("../../../../models/pocket/pocket.gguf");
+
+/// Where a model comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelSource {
+    /// The model that ships inside: "pocket", 128×128 pictures of single things.
+    #[cfg(feature = "pocket")]
+    BuiltIn,
+    /// A file, or a folder of files.
+    File(PathBuf),
+}
 
 /// How a model is loaded.
 #[derive(Debug, Clone, Default)]
@@ -61,10 +72,13 @@ pub struct ImageModelInfo {
 }
 
 /// A model that makes pictures. A handle: clones share one model, and take turns.
+///
+/// The model lies in the process's registry. It is freed with the last clone, or when the process ends,
+/// wherever clones are then: loads and generations are cancelled first.
 #[derive(Clone)]
 pub struct ImageModel {
     info: Arc<ImageModelInfo>,
-    parts: Arc<Mutex<Parts>>,
+    held: Arc<Owned<Held>>,
 }
 
 impl ImageModel {
@@ -74,8 +88,7 @@ impl ImageModel {
     /// No device, or none with memory enough; a cancelled load.
     #[cfg(feature = "pocket")]
     pub fn built_in(options: &LoadOptions) -> Result<Self, ImageError> {
-        let source = crate::weights::Source::from_static("built-in model \"pocket\"", POCKET);
-        Self::load(Instant::now(), Weights::from_source(source)?, options)
+        Self::load(&ModelSource::BuiltIn, options, &mut |_| ())
     }
 
     /// The model in a file.
@@ -84,11 +97,65 @@ impl ImageModel {
     /// A file that cannot be read or holds no model of a supported family; those of
     /// [`ImageModel::built_in`].
     pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, ImageError> {
-        let began = Instant::now();
-        Self::load(began, Weights::open(path)?, options)
+        Self::load(&ModelSource::File(path.as_ref().into()), options, &mut |_| ())
     }
 
-    fn load(began: Instant, weights: Weights, options: &LoadOptions) -> Result<Self, ImageError> {
+    /// The model of a source; `progress` is told of every part that is ready, on this thread.
+    ///
+    /// # Errors
+    /// Those of [`ImageModel::open`].
+    pub fn load(
+        source: &ModelSource,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Self, ImageError> {
+        // The token of the model for its life; the one in the options only stops the load.
+        let held = Owned::create(Stage::Context, &CancelToken::new(), |token| {
+            let cancel = options.cancel.joined(token);
+            Self::build(source, options, &cancel, progress)
+        });
+        let held = held.map_err(|error| match error {
+            CreateError::Build(error) => error,
+            CreateError::Registry(error) => ImageError::Registry(error),
+        })?;
+        Self::of(held)
+    }
+
+    /// Gives the model to whoever keeps the handle: from here on `Registry::free` frees it, and dropping
+    /// this and its clones does not.
+    pub fn lend(&self) -> Handle {
+        self.held.lend()
+    }
+
+    /// A view of a model that [`ImageModel::lend`] gave away: dropping it frees nothing.
+    ///
+    /// # Errors
+    /// The handle names no image model, or no longer.
+    pub fn view(handle: Handle) -> Result<Self, ImageError> {
+        Self::of(Owned::view(handle))
+    }
+
+    fn of(held: Owned<Held>) -> Result<Self, ImageError> {
+        let info = held.open(Kind::Mark)?.info.clone();
+        Ok(ImageModel { info, held: Arc::new(held) })
+    }
+
+    fn build(
+        source: &ModelSource,
+        options: &LoadOptions,
+        cancel: &CancelToken,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Held, ImageError> {
+        let began = Instant::now();
+        cancel.check().map_err(|_| ImageError::Cancelled(Phase::Load))?;
+        let weights = match source {
+            #[cfg(feature = "pocket")]
+            ModelSource::BuiltIn => {
+                let name = "built-in model \"pocket\"";
+                Weights::from_source(crate::weights::Source::from_static(name, POCKET))?
+            }
+            ModelSource::File(path) => Weights::open(path)?,
+        };
         detect(&weights)?;
         let device = crate::nn::device(options.device.as_ref(), options.threads)
             .map_err(ImageError::at(Phase::Load))?;
@@ -160,9 +227,9 @@ impl ImageModel {
             weights,
             plans,
         };
-        parts.prepare(true, false, &options.cancel, &mut |_: &Progress| ())?;
+        parts.prepare(true, false, cancel, &mut |report: &Progress| progress(report))?;
         info.load_time = began.elapsed();
-        Ok(ImageModel { info: Arc::new(info), parts: Arc::new(Mutex::new(parts)) })
+        Ok(Held::new(info, parts))
     }
 
     /// What the model is and prefers.
@@ -195,7 +262,9 @@ impl ImageModel {
         observer: &mut dyn Observer,
     ) -> Result<ImageResult, ImageError> {
         let settled = request.validate(&self.info)?;
-        generate::run(&mut self.parts(), request, settled, None, cancel, observer)
+        with_parts(&self.held, cancel, |parts, cancel| {
+            generate::run(parts, request, settled, None, cancel, observer)
+        })
     }
 
     /// Goes on with a generation that was saved: what is left of it gives the same bytes as if it had
@@ -210,19 +279,15 @@ impl ImageModel {
         observer: &mut dyn Observer,
     ) -> Result<ImageResult, ImageError> {
         let settled = saved.request.validate(&self.info)?;
-        let mut parts = self.parts();
         let latents = saved.resumed.sampling.latents().len();
-        if saved.fingerprint != parts.fingerprint || latents != parts.denoiser.latents() {
-            let reason = format!("it was made with another model than {:?}", self.info.name);
-            return Err(ImageError::Checkpoint(reason));
-        }
-        let resumed = Some(saved.resumed.clone());
-        generate::run(&mut parts, &saved.request, settled, resumed, cancel, observer)
-    }
-
-    /// A panic while plans were in use leaves them to be recompiled or rewritten, never half-read.
-    fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+        with_parts(&self.held, cancel, |parts, cancel| {
+            if saved.fingerprint != parts.fingerprint || latents != parts.denoiser.latents() {
+                let reason = format!("it was made with another model than {:?}", self.info.name);
+                return Err(ImageError::Checkpoint(reason));
+            }
+            let resumed = Some(saved.resumed.clone());
+            generate::run(parts, &saved.request, settled, resumed, cancel, observer)
+        })
     }
 
     /// Begins a request on a thread of its own. The returned handle tells progress as an iterator.

@@ -1,6 +1,7 @@
 //! Which devices are there and which one a selector means. It must not know what devices do.
 
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use super::{Backend, Device, DeviceInfo, DeviceKind, DeviceOptions};
 use crate::backend::{self, BackendDevice};
@@ -110,16 +111,36 @@ pub fn list() -> Listing {
     list_backends(&Backend::ALL)
 }
 
+/// By backend: whether its drivers, which its first question loads, were told to the exit handlers.
+static ASKED: [OnceLock<Result<()>>; Backend::ALL.len()] =
+    [const { OnceLock::new() }; Backend::ALL.len()];
+
 fn list_backends(backends: &[Backend]) -> Listing {
     let mut listing = Listing::default();
     for &backend in backends {
-        match backend::enumerate(backend) {
+        let found = backend::enumerate(backend);
+        let hooked = match backend {
+            Backend::Cpu => Ok(()),
+            // Drivers are loaded by the first question; later ones load nothing.
+            _ => ASKED[backend as usize].get_or_init(|| driver_ran(backend)).clone(),
+        };
+        match hooked.and(found) {
             Ok(devices) => listing.devices.extend(devices),
             Err(error) => listing.unavailable.push((backend, error.to_string())),
         }
     }
     listing.devices.sort_by_key(|info| (info.kind, info.backend, info.index));
     listing
+}
+
+/// What a driver registered to run at exit must run after our own teardown; it may have done so when it
+/// was loaded, made an instance or a device.
+fn driver_ran(backend: Backend) -> Result<()> {
+    let hooked = tintype_registry::hooks::after_driver_load();
+    hooked.map(drop).map_err(|error| Error::BackendUnavailable {
+        backend: backend.name(),
+        reason: error.to_string(),
+    })
 }
 
 /// Opens the best device that `selector` matches; asks only the backends that can match.
@@ -129,7 +150,11 @@ pub(super) fn open(selector: &Selector, options: DeviceOptions) -> Result<Device
         _ => list(),
     };
     let info = &listing.devices[selector.choose(&listing)?];
-    let backend: Box<dyn BackendDevice> = backend::open(info, &options)?;
+    let opened = backend::open(info, &options);
+    if info.backend != Backend::Cpu {
+        driver_ran(info.backend)?;
+    }
+    let backend: Box<dyn BackendDevice> = opened?;
     Ok(Device::start(backend, options))
 }
 

@@ -52,6 +52,15 @@ impl Pass {
         self.record.commands.len() - self.record.dispatches.len()
     }
 
+    /// Each dispatch's label and its units on the CPU backend, in order. That backend polls for a
+    /// cancellation before every unit.
+    pub fn units(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.record.commands.iter().filter_map(|command| match command {
+            Command::Dispatch(dispatch) => Some((&*dispatch.label, dispatch.cpu.units)),
+            _ => None,
+        })
+    }
+
     /// Gives a dispatch other immediates for the next submissions.
     pub fn set_immediates<T: bytemuck::NoUninit>(
         &mut self,

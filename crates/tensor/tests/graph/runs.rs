@@ -88,34 +88,6 @@ fn a_plan_replays_with_new_inputs() {
 }
 
 #[test]
-fn a_batch_gives_bit_for_bit_what_its_members_give_alone() {
-    let mut random = fastrand::Rng::with_seed(common::seed());
-    let device = common::cpu(2);
-    let data = |count, random: &mut fastrand::Rng| -> Vec<f32> {
-        (0..count).map(|_| random.f32() - 0.5).collect()
-    };
-    let w = device.buffer_from(&[48, 32], &data(48 * 32, &mut random)).unwrap();
-    let w = tintype_tensor::Tensor::of(&w).unwrap();
-    let build = |batch: usize| {
-        let mut graph = Graph::new();
-        let x = graph.input("x", DType::F32, &[batch, 32]).unwrap();
-        let w = graph.weight("w", &w);
-        let y = graph.linear(x, w, None).unwrap();
-        let y = graph.gelu(y).unwrap();
-        graph.output("y", y).unwrap();
-        graph
-    };
-    let x = data(3 * 32, &mut random);
-    let give = |batch, x: &[f32]| {
-        let inputs = [("x".to_owned(), x.to_vec())];
-        run(&build(batch), &device, PlanOptions::default(), &inputs, &["y".to_owned()]).remove(0)
-    };
-    let together = give(3, &x);
-    let alone: Vec<f32> = x.chunks(32).flat_map(|x| give(1, x)).collect();
-    assert!(same_bits(&[together], &[alone]));
-}
-
-#[test]
 fn quantized_weights_are_weights_of_a_graph() {
     let mut random = fastrand::Rng::with_seed(common::seed());
     let (vocabulary, k, tokens) = (19, 512, 5);

@@ -57,6 +57,11 @@ fn into<T: Stored>(unit: &mut Unit<'_>, p: &Params) -> Result<(), UnitError> {
             let (own_head, own_token) =
                 (at_head - share.heads.start, at_token - share.tokens.start);
             match (&mut output, p.owner()) {
+                (Output::Tile(rows), Owner::Heads) => {
+                    if let Some(row) = rows.row(own_head) {
+                        T::store(&mut row[own_token * st..][..values.len()], values);
+                    }
+                }
                 (Output::Tile(rows), _) => {
                     if let Some(row) = rows.row(own_token) {
                         T::store(&mut row[own_head * sh..][..values.len()], values);

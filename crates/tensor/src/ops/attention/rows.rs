@@ -13,6 +13,13 @@ pub(super) const FEW: usize = 4;
 /// Tokens of a unit, for many and for fewer.
 const TOKENS: [usize; 2] = [128, 64];
 
+/// Operations of a unit, at most, while it has more than [`LEAST`] tokens: a run that is to stop waits
+/// for the units that have begun.
+const OPERATIONS: usize = 600_000_000;
+
+/// Tokens below which products of matrices waste most of their tiles.
+const LEAST: usize = 16;
+
 /// Units there should be at least, before heads that share keys are taken apart.
 const UNITS: usize = 4;
 
@@ -22,7 +29,7 @@ const UNITS: usize = 4;
 pub(super) enum Owner {
     /// Tokens outside, heads inside, dense: tiles of tokens by heads.
     Tiles = 0,
-    /// Heads outside: stretches of tokens of one head, or whole heads.
+    /// Heads outside: stretches of tokens of one head where all is dense, or whole heads.
     Heads = 1,
     /// Tokens outside, with gaps: stretches of tokens, all heads.
     Tokens = 2,
@@ -63,8 +70,9 @@ impl Params {
                 (row / t, index % columns * tile_heads, row % t)
             }
             Owner::Heads if tile_tokens < t => {
-                let row = index * tile_tokens;
-                (row / t / heads, row / t % heads, row % t)
+                let columns = t.div_ceil(tile_tokens);
+                let head = index / columns;
+                (head / heads, head % heads, index % columns * tile_tokens)
             }
             Owner::Heads => (index * tile_heads / heads, index * tile_heads % heads, 0),
             Owner::Tokens => (0, 0, index * tile_tokens),
@@ -84,7 +92,10 @@ pub(super) fn record(
     let &[batch, heads, t, d] = q.shape() else { return Ok(()) };
     let [sb, sh, st] = [out.strides()[0], out.strides()[1], out.strides()[2]];
     let shared_by = heads / k.shape()[1];
-    let tokens = t.min(TOKENS[usize::from(t < 1024)]);
+    let mut tokens = t.min(TOKENS[usize::from(t < 1024)]);
+    while tokens > LEAST && 4 * tokens * k.shape()[2] * d > OPERATIONS {
+        tokens /= 2;
+    }
     let mut together = 1;
     if t <= FEW {
         together = shared_by;
@@ -97,7 +108,7 @@ pub(super) fn record(
     let (owner, tokens, regular) = if tokens_outside && st == (heads - 1) * sh + d {
         (Owner::Tiles, tokens, sb == t * st && t.is_multiple_of(tokens))
     } else if heads_outside && heads > 1 {
-        let cut = t > tokens && t.is_multiple_of(tokens) && sh == t * st;
+        let cut = t > tokens && sh == t * st && st == d;
         (Owner::Heads, if cut { tokens } else { t }, sb == heads * sh)
     } else if tokens_outside {
         (Owner::Tokens, tokens, false)
@@ -147,7 +158,14 @@ pub(super) fn record(
             (split, columns * (batch * t).div_ceil(tokens))
         }
         Owner::Heads if tokens < t => {
-            (Split::Chunks(bytes(tokens * st)), batch * heads * t / tokens)
+            let columns = t.div_ceil(tokens);
+            let split = Split::Tiles {
+                row_bytes: bytes(t * st),
+                tile_rows: 1,
+                tile_bytes: bytes(tokens * st),
+                columns: columns as u32,
+            };
+            (split, batch * heads * columns)
         }
         Owner::Heads => (Split::Chunks(bytes(together * sh)), batch * heads / together),
         Owner::Tokens => (Split::Chunks(bytes(tokens * st)), t.div_ceil(tokens)),

@@ -1,18 +1,15 @@
 //! Which kernel takes a product, by shape, types, strides and device. What shapes a sum's order
-//! must not depend on the number of rows while those are few.
+//! must not depend on the batch.
 
 use std::ops::Range;
 
 use tintype_gpu::{Backend, DType, Device, DeviceKind};
 
 use super::Params;
-use super::kernels::{self, COUNTS, GROUP};
+use super::kernels::{self, COUNTS, GROUP, MOST_ROWS};
 use crate::Tensor;
 use crate::number::Number;
 use crate::ops::case::Variant;
-
-/// Rows up to this many go through the mat-vec kernels, where weights run along k.
-const FEW_ROWS: usize = 16;
 
 /// A kernel and its form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,22 +24,25 @@ pub(super) enum Choice {
     Tiled { rows: u32, columns: u32 },
 }
 
-/// Stretches of rows, each with the kernel that takes it.
+/// Stretches of rows, each with the kernel that takes it; `None` if batches must go one by one.
+/// `few`: a member's rows are.
 pub(super) fn rows(
     device: &Device,
+    few: bool,
     a: &Tensor,
     b: &Tensor,
     out: &Tensor,
-) -> Vec<(Range<usize>, Choice)> {
+) -> Option<Vec<(Range<usize>, Choice)>> {
     let [batch, m, n] = [out.shape()[0], out.shape()[1], out.shape()[2]];
     let along_k = (a.strides()[2] == 1 && b.strides()[1] == 1) || a.shape()[2] == 1;
-    if m > FEW_ROWS || !along_k {
-        return vec![(0..m, whole(device, a, b, out))];
+    // The CPU's one kernel takes any number of rows.
+    if !few || !along_k || device.info().limits.threads > 0 {
+        return Some(vec![(0..m, whole(device, a, b, out))]);
     }
     let choice = Choice::Matvec { threads: threads(device, a.shape()[2], n) };
-    // Rows interleave between batches: one dispatch must then take them all, at any count.
-    if batch > 1 && !COUNTS.contains(&m) {
-        return vec![(0..m, whole(device, a, b, out))];
+    if batch > 1 {
+        // Rows interleave between batches: one dispatch takes them all.
+        return (m <= MOST_ROWS).then(|| vec![(0..m, choice)]);
     }
     let mut all = Vec::new();
     let mut first = 0;
@@ -50,7 +50,7 @@ pub(super) fn rows(
         all.push((first..first + count, choice));
         first += count;
     }
-    all
+    Some(all)
 }
 
 /// Threads that share an output.

@@ -40,12 +40,10 @@ const COLUMNS: usize = 96 << 10;
 /// what the `gemm` crate spends on packing.
 const DEEP: usize = 512;
 
-/// Rows that mat-vec kernels take at most, in several dispatches (`choose::FEW_ROWS`).
-const MATVEC_ROWS: usize = 16;
-
-/// Whether operands that run along k are multiplied row by row, rather than by the `gemm` crate.
-pub(super) fn by_rows(types: [Number; 2], m: usize, k: usize) -> bool {
-    types != [Number::F32; 2] || m <= MATVEC_ROWS || k >= DEEP
+/// Whether operands that run along k are multiplied row by row, rather than by the `gemm` crate: what
+/// that depends on is the same for a member of a batch alone.
+pub(super) fn by_rows(types: [Number; 2], few: bool, k: usize) -> bool {
+    types != [Number::F32; 2] || few || k >= DEEP
 }
 
 /// The tile for a shape: (rows, columns). `by_rows`: row by row.

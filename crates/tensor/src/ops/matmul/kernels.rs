@@ -39,8 +39,11 @@ const COOP_WIDE: KernelSource = KernelSource {
     ..COOP
 };
 
-/// Rows that one mat-vec dispatch may take.
-pub(super) const COUNTS: [usize; 4] = [8, 4, 2, 1];
+/// Rows that one mat-vec dispatch may take (`MOST` in the WGSL).
+pub(super) const MOST_ROWS: usize = 8;
+
+/// Rows that it takes of many, the most that fit first.
+pub(super) const COUNTS: [usize; 4] = [MOST_ROWS, 4, 2, 1];
 
 /// Threads of a mat-vec workgroup (`GROUP` in the WGSL).
 pub(super) const GROUP: u32 = 128;
@@ -155,9 +158,8 @@ pub(super) fn kernels() -> Vec<Variant> {
         }
     }
     for threads in THREADS {
-        for rows in COUNTS {
-            all.push(matvec([Number::F32; 3], rows as u32, threads, true));
-            all.push(matvec([Number::F32; 3], rows as u32, threads, false));
+        for rows in 1..=MOST_ROWS as u32 {
+            all.extend([true, false].map(|wide| matvec([Number::F32; 3], rows, threads, wide)));
         }
     }
     for out in [Number::F32, Number::F16] {

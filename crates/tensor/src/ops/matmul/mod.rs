@@ -1,7 +1,8 @@
 //! Dense products: `out[.., m, n] = Σ a[.., m, k]·b[.., k, n]`, sums in f32, any mix of F32, F16 and
 //! BF16. Weights `[n, k]` are given transposed (or through [`linear`]). Few rows against weights
 //! take the mat-vec kernels, whose sums do not depend on the number of rows; F16 operands take
-//! cooperative matrices where the device has them; everything else goes in tiles.
+//! cooperative matrices where the device has them; everything else goes in tiles. Which of them is
+//! decided by the rows of one member of a batch, so that a batch changes no bit.
 
 mod cases;
 mod choose;
@@ -62,6 +63,7 @@ pub fn linear(session: &mut Session<'_>, x: &Tensor, weights: &Tensor, out: &Ten
 }
 
 /// `out[.., m, n] = Σ a[.., m, k]·b[.., k, n]`; leading axes of `a` and `b` repeat to those of `out`.
+/// Leading axes are the batch: each of its members gets the bits that it gets alone.
 pub fn matmul(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
     let operands = [a, b, out];
     let refuse = |reason: String| Err(shape("matmul", &operands, reason));
@@ -98,26 +100,43 @@ pub fn matmul(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -
     if k == 0 {
         return super::fill::fill(session, 0.0, out);
     }
-    batched(session, &a, &b, out)
+    // Decided by a member's rows, before batches are joined or anything is cut.
+    let few = m <= FEW_ROWS;
+    // All rows meet the same columns: one product.
+    let shared =
+        b.shape().iter().zip(b.strides()).take(lead.len()).all(|(n, s)| *n == 1 || *s == 0);
+    let rows = lead.iter().product::<usize>() * m;
+    if shared && let (Ok(a), Ok(out)) = (a.reshape(&[1, rows, k]), out.reshape(&[1, rows, n])) {
+        let strides = [&[0], &b.strides()[lead.len()..]].concat();
+        let b = Tensor::strided(b.buffer(), &[1, k, n], &strides, b.start())?;
+        return fitting(session, few, &a, &b, &out);
+    }
+    batched(session, few, &a, &b, out)
 }
 
+/// Rows of a member of a batch up to this many go through the mat-vec kernels, where weights run along k.
+const FEW_ROWS: usize = 16;
+
 /// Leading axes one after another until one or none is left.
-fn batched(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
-    if out.rank() > 3 && out.shape()[0] > 1 {
+fn batched(
+    session: &mut Session<'_>,
+    few: bool,
+    a: &Tensor,
+    b: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
+    if out.rank() > 3 {
         for at in 0..out.shape()[0] {
             let [a, b, out] = [first_axis(a, at)?, first_axis(b, at)?, first_axis(out, at)?];
-            batched(session, &a, &b, &out)?;
+            batched(session, few, &a, &b, &out)?;
         }
         return Ok(());
-    }
-    if out.rank() > 3 {
-        return batched(session, &first_axis(a, 0)?, &first_axis(b, 0)?, &first_axis(out, 0)?);
     }
     let with_batch = |tensor: &Tensor| match tensor.rank() {
         2 => tensor.insert_axis(0),
         _ => Ok(tensor.clone()),
     };
-    fitting(session, &with_batch(a)?, &with_batch(b)?, &with_batch(out)?)
+    fitting(session, few, &with_batch(a)?, &with_batch(b)?, &with_batch(out)?)
 }
 
 /// Position `at` of the first axis, without that axis.
@@ -127,22 +146,31 @@ fn first_axis(tensor: &Tensor, at: usize) -> Result<Tensor> {
 }
 
 /// Cuts batches, then columns, then rows, until every span fits in a binding.
-fn fitting(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> Result<()> {
+fn fitting(
+    session: &mut Session<'_>,
+    few: bool,
+    a: &Tensor,
+    b: &Tensor,
+    out: &Tensor,
+) -> Result<()> {
     let limit = span_limit(session.device());
     let fits = |tensor: &Tensor| tensor.span_bytes() <= limit;
     let [batch, m, n] = [out.shape()[0], out.shape()[1], out.shape()[2]];
-    if fits(a) && fits(b) && fits(out) && batch <= 65_535 {
-        return choose::rows(session.device(), a, b, out).into_iter().try_for_each(
-            |(rows, choice)| {
-                let [a, out] = [a.slice(1, rows.clone())?, out.slice(1, rows)?];
-                record(session, choice, &a, b, &out)
-            },
-        );
+    if fits(a)
+        && fits(b)
+        && fits(out)
+        && batch <= 65_535
+        && let Some(all) = choose::rows(session.device(), few, a, b, out)
+    {
+        return all.into_iter().try_for_each(|(rows, choice)| {
+            let [a, out] = [a.slice(1, rows.clone())?, out.slice(1, rows)?];
+            record(session, choice, few, &a, b, &out)
+        });
     }
     if batch > 1 {
         for range in [0..batch / 2, batch / 2..batch] {
             let [a, b, out] = [a, b, out].map(|tensor| tensor.slice(0, range.clone()));
-            fitting(session, &a?, &b?, &out?)?;
+            fitting(session, few, &a?, &b?, &out?)?;
         }
         return Ok(());
     }
@@ -150,14 +178,14 @@ fn fitting(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> R
     if m > 1 {
         for range in [0..m / 2, m / 2..m] {
             let [a, out] = [a, out].map(|tensor| tensor.slice(1, range.clone()));
-            fitting(session, &a?, b, &out?)?;
+            fitting(session, few, &a?, b, &out?)?;
         }
         return Ok(());
     }
     if n > 1 {
         for range in [0..n / 2, n / 2..n] {
             let [b, out] = [b, out].map(|tensor| tensor.slice(2, range.clone()));
-            fitting(session, a, &b?, &out?)?;
+            fitting(session, few, a, &b?, &out?)?;
         }
         return Ok(());
     }
@@ -168,6 +196,7 @@ fn fitting(session: &mut Session<'_>, a: &Tensor, b: &Tensor, out: &Tensor) -> R
 fn record(
     session: &mut Session<'_>,
     choice: Choice,
+    few: bool,
     a: &Tensor,
     b: &Tensor,
     out: &Tensor,
@@ -176,14 +205,14 @@ fn record(
     let k = a.shape()[2];
     let types = [a, b, out].map(|tensor| Number::of(tensor.dtype()).unwrap_or(Number::F32));
     let along_k = k == 1 || a.strides()[2] == 1 && b.strides()[1] == 1;
-    let by_rows = along_k && cpu::by_rows([types[0], types[1]], m, k);
+    let by_rows = along_k && cpu::by_rows([types[0], types[1]], few, k);
     let (tile_m, tile_n) = cpu::tile(batch, m, n, k, by_rows);
     let dense = out.is_contiguous();
     let cpu = session.device().info().limits.threads > 0;
     if cpu && batch > 1 && !(dense && m.is_multiple_of(tile_m)) {
         for at in 0..batch {
             let [a, b, out] = [a, b, out].map(|tensor| tensor.slice(0, at..at + 1));
-            record(session, choice, &a?, &b?, &out?)?;
+            record(session, choice, few, &a?, &b?, &out?)?;
         }
         return Ok(());
     }

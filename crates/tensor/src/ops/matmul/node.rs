@@ -103,9 +103,9 @@ impl Op for Linear {
         outputs: &[Tensor],
         _scratch: &[Tensor],
     ) -> Result<()> {
-        let rows = |tensor: &Tensor| {
-            let last = tensor.shape().last().copied().unwrap_or(1);
-            tensor.reshape(&[tensor.elements() / last.max(1), last])
+        let rows = |tensor: &Tensor| match tensor.rank() {
+            1 => tensor.insert_axis(0),
+            _ => Ok(tensor.clone()),
         };
         let (x, w, out) = (rows(&inputs[0])?, &inputs[1], rows(&outputs[0])?);
         match w.dtype().is_quantized() {
@@ -121,7 +121,8 @@ impl Graph {
         self.apply(MatMul, &[a, b])
     }
 
-    /// `x·wᵀ + bias`: x `[.., k]`, weights `[n, k]` in any number type or quantized, bias `[n]`.
+    /// `x·wᵀ + bias`: x `[.., k]`, weights `[n, k]` in any number type or quantized, bias `[n]`. Axes of
+    /// x before the last two are a batch, whose members get the bits that they get alone.
     pub fn linear(&mut self, x: Value, w: Value, bias: Option<Value>) -> Result<Value> {
         let product = self.apply(Linear, &[x, w])?;
         match bias {

@@ -1,7 +1,7 @@
 //! Products with quantized weights: `out = x·wᵀ`, weights as GGML blocks of eleven types, decoded into
 //! f32 and rounded once; activations are not rounded. Exact to f32 rounding. A row of x is summed in
-//! an order of its own: on the CPU whatever the number of rows, on GPUs within up to 16 rows and
-//! beyond them (the two kernels differ).
+//! an order of its own: on the CPU whatever the number of rows, on GPUs within up to 16 rows of a
+//! member of a batch and beyond them (the two kernels differ).
 
 mod cases;
 mod cpu;
@@ -47,7 +47,7 @@ struct Params {
     tile_vectors: u32,
 }
 
-/// Vectors up to which a GPU takes the kernel for few.
+/// Vectors of a member of a batch up to which a GPU takes the kernel for few.
 const FEW: usize = 16;
 
 /// Threads for a row: as many as have a slice, fewer where there are rows enough to fill a GPU; one
@@ -63,7 +63,8 @@ fn threads_per_row(kind: DeviceKind, k: u32, rows: usize) -> u32 {
 }
 
 /// `out[.., row] = Σ weights[row, i]·x[.., i]`: weights `[rows, k]` of a type in [`TYPES`], x `[k]` or
-/// `[m, k]` and out `[rows]` or `[m, rows]` in F32, F16 or BF16, rows contiguous.
+/// `[.., m, k]` and out `[rows]` or `[.., m, rows]` in F32, F16 or BF16, rows contiguous. Leading axes
+/// are a batch: each of its members gets the bits that it gets alone.
 pub fn quant_matmul(
     session: &mut Session<'_>,
     weights: &Tensor,
@@ -83,15 +84,21 @@ pub fn quant_matmul(
     if weights.rank() != 2 || !weights.is_contiguous() {
         return refuse("weights must be a contiguous matrix");
     }
-    let (x, out) = match (x.rank(), out.rank()) {
-        (1, 1) => (x.insert_axis(0)?, out.insert_axis(0)?),
-        (2, 2) => (x.clone(), out.clone()),
-        _ => return refuse("x and out must both be vectors or both be matrices"),
+    let (rows, k) = (weights.shape()[0], weights.shape()[1]);
+    let Some((lead, &[own])) = x.shape().split_last_chunk() else {
+        return refuse("x and out have an axis or more");
     };
-    let (rows, k, m) = (weights.shape()[0], weights.shape()[1], x.shape()[0]);
-    if x.shape()[1] != k || out.shape() != [m, rows] {
+    if own != k || out.shape() != [lead, &[rows]].concat() {
         return refuse("weights [rows, k] take x [.., k] and give out [.., rows]");
     }
+    // Decided by a member's vectors, before batches are joined.
+    let few = lead.last().is_none_or(|&m| m <= FEW);
+    let m: usize = lead.iter().product();
+    let (x, out) = match lead {
+        [] => (x.insert_axis(0)?, out.insert_axis(0)?),
+        [_] => (x.clone(), out.clone()),
+        _ => (x.reshape(&[m, k])?, out.reshape(&[m, rows])?),
+    };
     let dense = |tensor: &Tensor| tensor.strides()[1] == 1 || tensor.shape()[1] == 1;
     if !dense(&x) || !dense(&out) || (m > 1 && out.strides()[0] < rows) {
         return refuse("rows of x and out must be contiguous and apart");
@@ -119,7 +126,7 @@ pub fn quant_matmul(
         let left = m - vector;
         let (count, form) = match together {
             true if cpu => (left, Form::Many),
-            true if m > FEW => (left.min(most), Form::Many),
+            true if !few => (left.min(most), Form::Many),
             _ => {
                 let fitting = COUNTS.into_iter().find(|&count| together && count <= left);
                 let many = fitting.unwrap_or(1);
