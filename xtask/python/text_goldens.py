@@ -9,6 +9,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 from cyllama.llama import llama_cpp
 
 TEXTS = [
@@ -31,6 +32,16 @@ TEXTS = [
     "\u00c6\u00d8\u00c5 \u00df \u0130\u0131 \ufb01 \u1e9e \u01c5 \u2167 \u00bd \u00b2", "\u2200x\u2208\u211d: \u221a(x\u00b2)=|x| \u222b\u2080^\u221e e^{-x} dx \u2260 \U0001d4d0\U0001d552",
 ]
 
+PROMPTS = [
+    "The capital of France is", "Once upon a time", "def fibonacci(n):", "The three laws of thermodynamics are", "1, 1, 2, 3, 5, 8,",
+    "Q: What is the boiling point of water?\nA:", "Il \u00e9tait une fois", "Die Hauptstadt von Deutschland ist", "\u65e5\u672c\u306e\u9996\u90fd\u306f",
+    "Dear Sir or Madam,", "import numpy as np\n", "The recipe needs flour, sugar,", "In 1969, the first", "<html>\n<head>\n", "To be, or not to be,",
+    "The largest planet in the solar system is", "Roses are red,", "SELECT name FROM users WHERE", "A long time ago in a galaxy", "\U0001f355 is my favourite",
+]
+TOKENS = 64
+# Of the logits after a prompt, each one of so many is kept.
+EACH = 1024
+
 
 def random_texts(vocabulary, count, rng):
     """Texts of pieces, letters and stray code points in any order: merges that have rivals."""
@@ -47,11 +58,19 @@ def random_texts(vocabulary, count, rng):
         yield "".join(parts)
 
 
+class Model(llama_cpp.LlamaModel):
+    """With the one attribute that the binding's own context asks for and its model lacks."""
+
+    @property
+    def n_vocab(self):
+        return self.get_vocab().n_vocab
+
+
 def load():
     llama_cpp.disable_logging()
     params = llama_cpp.LlamaModelParams()
     params.n_gpu_layers = 0
-    return llama_cpp.LlamaModel(os.environ["TINTYPE_TEST_GEMMA3"], params, verbose=False)
+    return Model(os.environ["TINTYPE_TEST_GEMMA3"], params, verbose=False)
 
 
 def decoded(vocabulary, ids, special):
@@ -74,6 +93,40 @@ def tokenizer(vocabulary):
     return rows
 
 
+def greedy(model, vocabulary):
+    """Each prompt's likeliest continuation, how far the second choice is behind, and some first logits."""
+    params = llama_cpp.LlamaContextParams()
+    params.n_ctx, params.n_batch, params.n_ubatch = 512, 512, 512
+    params.n_threads = params.n_threads_batch = 2
+    context = llama_cpp.LlamaContext(model, params)
+    rows = []
+    for prompt in PROMPTS:
+        context.kv_cache_clear()
+        ids, gaps, first = vocabulary.tokenize(prompt, True, False), [], None
+        row = {"prompt": prompt, "ids": ids, "tokens": []}
+        at, fed = 0, ids
+        while len(row["tokens"]) < TOKENS:
+            batch = llama_cpp.LlamaBatch(n_tokens=len(fed), embd=0, n_seq_max=1)
+            for n, id in enumerate(fed):
+                batch.add(id, at + n, [0], n == len(fed) - 1)
+            context.decode(batch)
+            at += len(fed)
+            logits = np.array(context.get_logits(), dtype=np.float32)
+            if first is None:
+                first = logits[::EACH]
+            best = int(logits.argmax())
+            second = np.partition(logits, -2)[-2]
+            gaps.append(round(float(logits[best] - second), 4))
+            row["tokens"].append(best)
+            if vocabulary.is_eog(best):
+                break
+            fed = [best]
+        row["gaps"] = gaps
+        row["logits"] = [round(float(x), 5) for x in first]
+        rows.append(row)
+    return rows
+
+
 def write(path, value):
     rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
     path.write_text(f"[\n{rows}\n]\n")
@@ -83,6 +136,7 @@ def main(folder):
     model = load()
     vocabulary = model.get_vocab()
     write(folder / "gemma3_tokenizer.json", tokenizer(vocabulary))
+    write(folder / "gemma3_greedy.json", greedy(model, vocabulary))
     ends = [id for id in range(vocabulary.n_vocab) if vocabulary.is_eog(id)]
     write(folder / "gemma3_ends.json", ends)
 

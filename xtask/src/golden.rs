@@ -12,10 +12,11 @@ use crate::fetch::{Fetched, Model, fetch};
 use crate::python::{Environment, Kind, Made};
 
 /// Each script, and the folder of its goldens.
-const SCRIPTS: [(&str, &str); 4] = [
+const SCRIPTS: [(&str, &str); 5] = [
     ("block_goldens.py", "crates/tensor/tests/blocks/goldens"),
     ("tokenizer_goldens.py", "crates/engine/tests/data/tokenizer"),
     ("text_goldens.py", "crates/engine/tests/data/text"),
+    ("text_reference_goldens.py", "crates/engine/tests/data/text"),
     ("pocket_goldens.py", "crates/engine/tests/data"),
 ];
 

@@ -25,6 +25,7 @@ enum Command {
     Devices(commands::devices::Devices),
     Inspect(commands::inspect::Inspect),
     Convert(commands::convert::Convert),
+    Write(commands::write::Write),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Devices(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Convert(command) => command.run(),
+        Command::Write(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,15 +2,19 @@
 //! It must not know HTTP, flags or windows; a host calls it.
 #![deny(unsafe_code)]
 
+pub mod background;
 mod families;
 pub mod image;
 mod nn;
 pub mod quant;
 pub mod sampling;
+pub mod text;
 pub mod tokenizer;
 pub mod weights;
 
+pub use families::SettingError;
 pub use image::{ImageError, ImageModel, ImageRequest, ImageResult};
+pub use text::{TextError, TextModel, TextRequest, TextResult};
 pub use tintype_gpu::DType;
 
 /// The examples of README.md are compiled as tests of the documentation.

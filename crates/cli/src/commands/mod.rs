@@ -4,3 +4,4 @@ pub(crate) mod convert;
 pub(crate) mod devices;
 pub(crate) mod imagine;
 pub(crate) mod inspect;
+pub(crate) mod write;

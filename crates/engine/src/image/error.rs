@@ -1,6 +1,8 @@
 //! What can go wrong on the way to a picture, in words a user can act on.
 
 use super::progress::Phase;
+use crate::background::Lost;
+use crate::families::SettingError;
 use crate::sampling::SamplingError;
 use crate::tokenizer::TokenizerError;
 use crate::weights::WeightError;
@@ -29,14 +31,9 @@ pub enum ImageError {
     /// A model whose parts do not fit one another.
     #[error("the model is inconsistent: {0}")]
     Model(String),
-    /// A setting of the model's file that is needed and missing, or of another kind.
-    #[error("the model's setting {key:?} is missing or not {expected}")]
-    Setting {
-        /// The metadata key.
-        key: String,
-        /// What it should hold.
-        expected: &'static str,
-    },
+    /// A setting of the model's file.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// A saved generation that cannot go on.
     #[error("no checkpoint of a picture: {0}")]
     Checkpoint(String),
@@ -71,8 +68,8 @@ pub enum ImageError {
     #[error("the model cannot be used: {0}")]
     Registry(#[from] tintype_registry::RegistryError),
     /// The thread that generated ended without a result.
-    #[error("the generation ended without a result; this is a fault of Tintype, please report it")]
-    Lost,
+    #[error(transparent)]
+    Lost(#[from] Lost),
 }
 
 impl ImageError {

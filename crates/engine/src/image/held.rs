@@ -90,7 +90,7 @@ pub(super) fn with_parts<R>(
         let mut seat = Seat { held: &held, parts: Some(parts) };
         match seat.parts.as_deref_mut() {
             Some(parts) => work(parts, &cancel),
-            None => Err(ImageError::Lost),
+            None => Err(crate::background::Lost.into()),
         }
     });
     if matches!(outcome, Err(ImageError::Cancelled(_))) {

@@ -5,7 +5,6 @@ mod checkpoint;
 mod error;
 mod files;
 mod generate;
-mod generation;
 mod held;
 mod model;
 mod parameters;
@@ -18,10 +17,12 @@ pub use checkpoint::{Checkpoint, SavedGeneration};
 pub use error::ImageError;
 pub use files::{PictureError, png_parameters, write_whole};
 pub use generate::{Generated, ImageResult, Timings};
-pub use generation::Generation;
 pub use model::{ImageModel, ImageModelInfo, LoadOptions, ModelSource};
 pub use parameters::parameters;
 pub use picture::Picture;
 pub use progress::{Observer, Phase, Progress};
 pub use request::{ImageRequest, Settled};
 pub use tintype_registry::{CancelToken, Handle, RegistryError};
+
+/// A request at work on a thread of its own; its reports are [`Progress`].
+pub type Generation = crate::background::Background<Progress, ImageResult, ImageError>;

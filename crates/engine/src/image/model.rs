@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tintype_gpu::{Device, DeviceOptions};
+use tintype_gpu::Device;
 use tintype_registry::{CancelToken, CreateError, Handle, Kind, Owned, Stage};
 
+use super::Generation;
 use super::checkpoint::{SavedGeneration, fingerprint};
 use super::error::ImageError;
 use super::generate::{self, ImageResult};
-use super::generation::Generation;
 use super::held::{Held, with_parts};
 use super::parts::{Parts, Plans};
 use super::progress::{Observer, Phase, Progress};
@@ -157,15 +157,8 @@ impl ImageModel {
             ModelSource::File(path) => Weights::open(path)?,
         };
         detect(&weights)?;
-        let device = match &options.device {
-            Some(device) => device.clone(),
-            None => {
-                let threads = options.threads;
-                let wanted = DeviceOptions { threads, ..DeviceOptions::with_default_cache() };
-                Device::from_env(wanted)
-                    .map_err(|error| ImageError::at(Phase::Load)(error.into()))?
-            }
-        };
+        let device = crate::nn::device(options.device.as_ref(), options.threads)
+            .map_err(ImageError::at(Phase::Load))?;
         let settings = Settings::new(&weights, "diffusion");
         let encoder = T5::read(&weights)?;
         let denoiser = PixArt::read(&weights)?;
@@ -304,7 +297,10 @@ impl ImageModel {
     pub fn start(&self, request: ImageRequest) -> Result<Generation, ImageError> {
         request.validate(&self.info)?;
         let model = self.clone();
-        Generation::spawn(move |cancel, told| model.generate_observed(&request, cancel, told))
+        Generation::spawn(move |cancel, report| {
+            let mut told = |progress: &Progress| report(progress.clone());
+            model.generate_observed(&request, cancel, &mut told)
+        })
     }
 }
 

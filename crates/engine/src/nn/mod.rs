@@ -2,13 +2,27 @@
 //! family shares. It must not know any family.
 
 mod parameters;
+mod step;
 
-pub(crate) use parameters::Parameters;
+pub(crate) use parameters::{Made, Parameters};
+pub(crate) use step::{Cache, Step, frequencies};
 
+use tintype_gpu::{Device, DeviceOptions};
 use tintype_tensor::Result;
 use tintype_tensor::graph::{Graph, Value};
 use tintype_tensor::ops::attention::AttentionOp;
 use tintype_tensor::ops::conv::Conv;
+
+/// The device that was asked for; else `TINTYPE_DEVICE`'s choice, or the best there is.
+pub(crate) fn device(asked: Option<&Device>, threads: usize) -> Result<Device> {
+    match asked {
+        Some(device) => Ok(device.clone()),
+        None => {
+            let options = DeviceOptions { threads, ..DeviceOptions::with_default_cache() };
+            Ok(Device::from_env(options)?)
+        }
+    }
+}
 
 /// A graph under construction over a file's parameters. Names are those of the checkpoint.
 pub(crate) struct Net<'a> {

@@ -1,8 +1,9 @@
 //! A file's tensors on a device, each uploaded once, however many graphs use it. It must not know
 //! what they are for.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tintype_gpu::{DType, Device};
 use tintype_tensor::{Error, Result, Tensor};
@@ -13,13 +14,21 @@ use crate::weights::{self, Weights};
 pub(crate) struct Parameters<'a> {
     weights: &'a Weights,
     device: Device,
-    /// By name, and whether quantized blocks were kept.
-    made: RefCell<HashMap<(String, bool), Tensor>>,
+    made: Made,
 }
+
+/// What was uploaded, by name and whether quantized blocks were kept; shared by clones.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Made(Arc<Mutex<HashMap<(String, bool), Tensor>>>);
 
 impl<'a> Parameters<'a> {
     pub(crate) fn new(weights: &'a Weights, device: &Device) -> Self {
-        Parameters { weights, device: device.clone(), made: RefCell::default() }
+        Self::sharing(weights, device, &Made::default())
+    }
+
+    /// Uploads nothing that is among `made`.
+    pub(crate) fn sharing(weights: &'a Weights, device: &Device, made: &Made) -> Self {
+        Parameters { weights, device: device.clone(), made: made.clone() }
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -42,11 +51,12 @@ impl<'a> Parameters<'a> {
 
     fn get(&self, name: &str, blocks: bool) -> Result<Tensor> {
         let key = (name.to_owned(), blocks);
-        if let Some(tensor) = self.made.borrow().get(&key) {
+        let mut made = self.made.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tensor) = made.get(&key) {
             return Ok(tensor.clone());
         }
         let tensor = self.upload(name, blocks)?;
-        self.made.borrow_mut().insert(key, tensor.clone());
+        made.insert(key, tensor.clone());
         Ok(tensor)
     }
 
@@ -62,13 +72,22 @@ impl<'a> Parameters<'a> {
         let buffer = match kept && found.scale().is_none() {
             true => {
                 let bytes = found.bytes().map_err(unreadable)?;
-                self.device.buffer_from_bytes(found.dtype(), &shape, &bytes)?
+                let in_place = self.device.info().limits.threads > 0
+                    && matches!(bytes, Cow::Borrowed(_))
+                    && bytes.as_ptr().addr().is_multiple_of(ALIGNMENT);
+                match found.host().filter(|_| in_place) {
+                    Some(host) => self.device.import(found.dtype(), &shape, host)?,
+                    None => self.device.buffer_from_bytes(found.dtype(), &shape, &bytes)?,
+                }
             }
             false => self.device.buffer_from(&shape, &found.to_f32().map_err(unreadable)?)?,
         };
         Tensor::of(&buffer.named(name))
     }
 }
+
+/// Where a tensor must begin for the CPU to read it from the file: as GGUF aligns them.
+const ALIGNMENT: usize = 32;
 
 /// Block types that products and tables take as they are.
 const BLOCKS: [DType; 11] = [

@@ -3,10 +3,12 @@
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memmap2::Mmap;
+use tintype_gpu::HostMemory;
 
 use super::error::{Reason, Result, WeightError};
 
@@ -19,6 +21,21 @@ pub enum Access {
     Map,
     /// Read the whole file into memory, where nobody can change it.
     Copy,
+}
+
+/// A range of a source, which it keeps alive.
+struct Part {
+    source: Source,
+    range: Range<usize>,
+}
+
+// SAFETY: the bytes stay where they are as long as `source` lives (a map, a vector that is never
+// touched, or static), and nobody writes them: the map is read-only, and that the file is not
+// rewritten in place is what the caller of `Access::Map` consented to.
+unsafe impl HostMemory for Part {
+    fn bytes(&self) -> &[u8] {
+        self.source.bytes().get(self.range.clone()).unwrap_or_default()
+    }
 }
 
 /// The bytes of one file, shared by every tensor in it.
@@ -87,6 +104,13 @@ impl Source {
             Bytes::Owned(bytes) => bytes,
             Bytes::Static(bytes) => bytes,
         }
+    }
+
+    /// A range as memory that devices may read in place; `None` if it is not within.
+    pub(crate) fn host(&self, range: Range<u64>) -> Option<Arc<dyn HostMemory>> {
+        let range = usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?;
+        self.bytes().get(range.clone())?;
+        Some(Arc::new(Part { source: self.clone(), range }))
     }
 
     /// How many bytes there are.

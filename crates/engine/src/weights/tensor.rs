@@ -2,6 +2,9 @@
 //! It must not know formats.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+
+use tintype_gpu::HostMemory;
 
 use super::error::{Reason, Result, WeightError};
 use super::map::Source;
@@ -137,6 +140,12 @@ impl Tensor {
             None => Ok(Cow::Borrowed(self.window(self.byte_len())?)),
             Some(strides) => Ok(Cow::Owned(self.gather(strides, 0, self.elements())?)),
         }
+    }
+
+    /// Its bytes as memory that devices may read in place, if they lie in one piece.
+    pub(crate) fn host(&self) -> Option<Arc<dyn HostMemory>> {
+        let end = self.offset.checked_add(self.byte_len())?;
+        self.is_contiguous().then(|| self.source.host(self.offset..end))?
     }
 
     fn window(&self, bytes: u64) -> Result<&[u8]> {

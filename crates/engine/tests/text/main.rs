@@ -1,7 +1,8 @@
 //! Language models against llama.cpp, with the real Gemma 3 270M: what `xtask/python/text_goldens.py`
-//! wrote is the measure. Without the file the tests are skipped by name.
+//! and `text_reference_goldens.py` wrote is the measure. Without the file the tests are skipped by name.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod greedy;
 mod tokens;
 
 use std::path::PathBuf;
