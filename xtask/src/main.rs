@@ -1,6 +1,7 @@
 //! `cargo xtask`: what people and CI do with this repository besides building it. Set-up, tests,
 //! tidy, cross-checks; each a folder. It must not hold anything that ships.
 
+mod bench;
 mod command;
 mod cross;
 mod fetch;
@@ -35,6 +36,7 @@ enum Task {
     Python(python::Python),
     Fuzz(fuzz::Fuzz),
     Golden(golden::Golden),
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Task::Python(task) => task.run(),
         Task::Fuzz(task) => task.run(),
         Task::Golden(task) => task.run(),
+        Task::Bench(task) => task.run(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -13,7 +13,16 @@ pub(crate) const STOPPED: u8 = 130;
 
 /// From now on the process does not end by itself; ask [`asked`] often.
 pub(crate) fn watch() -> anyhow::Result<()> {
-    ctrlc::set_handler(|| ASKED.store(true, Ordering::Relaxed)).context("cannot watch for Ctrl-C")
+    watch_with(|| ())
+}
+
+/// As [`watch`]; `stop` is called as well, on a thread of its own.
+pub(crate) fn watch_with(stop: impl Fn() + Send + 'static) -> anyhow::Result<()> {
+    let asked = move || {
+        ASKED.store(true, Ordering::Relaxed);
+        stop();
+    };
+    ctrlc::set_handler(asked).context("cannot watch for Ctrl-C")
 }
 
 /// Whether the user wants to stop.

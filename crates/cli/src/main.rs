@@ -1,6 +1,7 @@
 //! The `tintype` command: reads flags, calls the library, shows people what happens. It must not
 //! hold logic of its own that another host would need.
 
+mod bar;
 mod commands;
 mod interrupt;
 mod show;
@@ -20,6 +21,7 @@ struct Cli {
 /// One variant a command; each has a file of its own under `commands/`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Imagine(Box<commands::imagine::Imagine>),
     Devices(commands::devices::Devices),
     Inspect(commands::inspect::Inspect),
     Convert(commands::convert::Convert),
@@ -27,14 +29,15 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Imagine(command) => command.run(),
         Command::Devices(command) => command.run(),
         Command::Inspect(command) => command.run(),
         Command::Convert(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) if interrupt::asked() => {
-            eprintln!("stopped; nothing was written");
+        Err(error) if interrupt::asked() => {
+            eprintln!("stopped: {error:#}");
             ExitCode::from(interrupt::STOPPED)
         }
         Err(error) => {

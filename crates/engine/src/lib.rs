@@ -12,3 +12,8 @@ pub mod weights;
 
 pub use image::{ImageError, ImageModel, ImageRequest, ImageResult};
 pub use tintype_gpu::DType;
+
+/// The examples of README.md are compiled as tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -10,6 +10,7 @@ use tintype_tensor::Tensor;
 use tintype_tensor::ops::argmax::argmax;
 use tintype_tensor::ops::attention::{Attention, attention, attention_scratch_shape};
 use tintype_tensor::ops::embedding::embedding;
+use tintype_tensor::ops::expert_matmul::expert_matmul;
 use tintype_tensor::ops::gather::gather;
 
 fn random(device: &Device, shape: &[usize], random: &mut fastrand::Rng) -> Tensor {
@@ -44,7 +45,7 @@ fn queries_that_see_nothing_give_0() {
 }
 
 #[test]
-fn ids_outside_the_table_give_nan() {
+fn ids_outside_give_nan() {
     for device in devices() {
         let table = device.buffer_from(&[3, 4], &[1.0f32; 12]).unwrap();
         let ids = device.buffer_from(&[4], &[2i32, 3, -1, 0]).unwrap();
@@ -58,6 +59,18 @@ fn ids_outside_the_table_give_nan() {
             out.chunks_exact(4).map(|row| row.iter().all(|x| x.is_nan())).collect();
         assert_eq!(nan, [false, true, true, false], "{device:?}: {out:?}");
         assert!(out[..4].iter().chain(&out[12..]).all(|x| *x == 1.0));
+
+        let experts = device.buffer_from(&[3, 2, 4], &[1.0f32; 24]).unwrap();
+        let ids = device.buffer_from(&[2, 2], &[2i32, 3, -1, 0]).unwrap();
+        let x = device.buffer_from(&[2, 1, 4], &[1.0f32; 8]).unwrap();
+        let [experts, x, ids] = [experts, x, ids].map(|buffer| Tensor::of(&buffer).unwrap());
+        let out = Tensor::empty(&device, DType::F32, &[2, 2, 2]).unwrap();
+        let mut session = device.session().unwrap();
+        expert_matmul(&mut session, &experts, &x, &ids, &out).unwrap();
+        let (_, done) = session.finish().unwrap().run(PATIENCE).unwrap();
+        let out: Vec<f32> = done.read(out.buffer()).unwrap();
+        assert!(out[2..6].iter().all(|x| x.is_nan()), "{device:?}: {out:?}");
+        assert!(out[..2].iter().chain(&out[6..]).all(|x| *x == 4.0), "{device:?}: {out:?}");
     }
 }
 

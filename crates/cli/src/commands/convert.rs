@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use regex::Regex;
 use serde::Serialize;
 use tintype::DType;
@@ -15,6 +15,7 @@ use tintype::weights::convert::{
 };
 use tintype::weights::{Access, OpenOptions, Weights, printable};
 
+use crate::bar::bar;
 use crate::interrupt;
 use crate::show::{print, size};
 
@@ -95,7 +96,7 @@ impl Convert {
         let bar = Bar::new(self.json);
         let report = convert(&weights, &plan, &recipe, &self.to, &mut |p| bar.show(p));
         bar.0.finish_and_clear();
-        let report = report?;
+        let report = report.context("nothing was written")?;
         let seconds = start.elapsed().as_secs_f64();
         let read: u64 = weights.tensors().iter().map(|t| t.byte_len()).sum();
         if self.json {
@@ -179,14 +180,7 @@ struct Bar(ProgressBar);
 
 impl Bar {
     fn new(hidden: bool) -> Self {
-        let target =
-            if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        // The template is a constant that a test parses.
-        bar.set_style(
-            ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
-        Self(bar)
+        Self(bar(TEMPLATE, hidden))
     }
 
     fn show(&self, progress: Progress<'_>) -> ControlFlow<()> {
@@ -259,6 +253,8 @@ fn json(plan: &Plan<'_>, report: &Report, seconds: f64) -> anyhow::Result<String
 
 #[cfg(test)]
 mod tests {
+    use indicatif::{ProgressDrawTarget, ProgressStyle};
+
     use super::*;
 
     #[test]

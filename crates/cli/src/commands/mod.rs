@@ -2,4 +2,5 @@
 
 pub(crate) mod convert;
 pub(crate) mod devices;
+pub(crate) mod imagine;
 pub(crate) mod inspect;

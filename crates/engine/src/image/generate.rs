@@ -40,6 +40,8 @@ pub struct Timings {
 pub struct Generated {
     /// The picture.
     pub picture: Picture,
+    /// Which of the request, from 0.
+    pub index: usize,
     /// The seed that gives it alone.
     pub seed: u64,
 }
@@ -81,9 +83,9 @@ pub(super) fn run(
     timings.encode = if kept.is_some() { began.elapsed() } else { Duration::ZERO };
     let (mut images, mut steps) = (Vec::with_capacity(request.batch - first), 0);
     let mut begun = resumed.map(|resumed| resumed.sampling);
-    for picture in first..request.batch {
-        job.picture = picture;
-        let seed = request.seed + picture as u64;
+    for index in first..request.batch {
+        job.picture = index;
+        let seed = request.seed + index as u64;
         let began = Instant::now();
         let sampling = match begun.take() {
             Some(sampling) => sampling,
@@ -95,7 +97,7 @@ pub(super) fn run(
         let began = Instant::now();
         let picture = job.decode(sampling.latents())?;
         timings.decode += began.elapsed();
-        let image = Generated { picture, seed };
+        let image = Generated { picture, index, seed };
         job.observer.picture(&image);
         images.push(image);
     }

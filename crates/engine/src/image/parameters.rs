@@ -1,27 +1,23 @@
 //! What made a picture, in the text form of A1111's web UI, which galleries and other tools read.
 
-use super::generate::{Generated, ImageResult};
+use super::generate::Generated;
 use super::model::ImageModelInfo;
 use super::request::ImageRequest;
 
 /// The text of one picture: prompt, negative prompt, then settings by name.
-pub fn parameters(
-    request: &ImageRequest,
-    model: &ImageModelInfo,
-    result: &ImageResult,
-    image: &Generated,
-) -> String {
+pub fn parameters(request: &ImageRequest, model: &ImageModelInfo, image: &Generated) -> String {
     let mut text = request.prompt.clone();
     if !request.negative.is_empty() {
         text.push_str("\nNegative prompt: ");
         text.push_str(&request.negative);
     }
-    let settled = request.steps.unwrap_or(model.default_steps);
+    let steps = request.steps.unwrap_or(model.default_steps);
+    let guidance = request.guidance.unwrap_or(model.default_guidance);
     let mut settings = vec![
-        ("Steps", settled.to_string()),
+        ("Steps", steps.to_string()),
         ("Sampler", request.sampler.label().into()),
         ("Schedule type", request.scheduler.label().into()),
-        ("CFG scale", result.guidance.to_string()),
+        ("CFG scale", guidance.to_string()),
         ("Seed", image.seed.to_string()),
         ("Size", format!("{}x{}", image.picture.width(), image.picture.height())),
         ("Model", quoted(&model.name)),

@@ -62,6 +62,16 @@ impl ImageRequest {
         &self.prompt
     }
 
+    /// How many pictures it asks for.
+    pub fn pictures(&self) -> usize {
+        self.batch
+    }
+
+    /// What the pictures shall not be like; empty for nothing.
+    pub fn negative_prompt(&self) -> &str {
+        &self.negative
+    }
+
     /// What the pictures shall not be like.
     pub fn negative(mut self, negative: impl Into<String>) -> Self {
         self.negative = negative.into();
@@ -182,7 +192,8 @@ impl ImageRequest {
                 return refuse(what, reason);
             }
         }
-        Ok(Settled { steps, guidance })
+        let (sampler, scheduler, source) = (self.sampler, self.scheduler, self.source);
+        Ok(Settled { steps, guidance, sampler, scheduler, source })
     }
 }
 
@@ -193,4 +204,10 @@ pub struct Settled {
     pub steps: usize,
     /// Guidance scale.
     pub guidance: f32,
+    /// How latents go from one noise level to the next.
+    pub sampler: Sampler,
+    /// Which noise levels are passed through.
+    pub scheduler: Scheduler,
+    /// Whose generator draws the noise.
+    pub source: RandomSource,
 }

@@ -80,6 +80,12 @@ impl Sampler {
     }
 }
 
+impl std::fmt::Display for Sampler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl std::str::FromStr for Sampler {
     type Err = UnknownName;
 

@@ -10,6 +10,7 @@ pub mod conv;
 pub mod copy;
 pub mod cumsum;
 pub mod embedding;
+pub mod expert_matmul;
 pub mod fill;
 pub mod gather;
 pub mod kv_copy;
@@ -21,11 +22,14 @@ pub mod quant_matmul;
 pub mod reduce;
 pub mod resize;
 pub mod rope;
+pub mod sample;
+pub mod sinusoid;
 pub mod softcap;
 pub mod softmax;
 pub mod top_k;
 
 mod blocks;
+mod keys;
 mod rows;
 mod walked;
 
@@ -54,6 +58,7 @@ pub const OPERATIONS: &[Operation] = &[
     chain::OPERATION,
     matmul::OPERATION,
     quant_matmul::OPERATION,
+    expert_matmul::OPERATION,
     reduce::OPERATION,
     norm::OPERATION,
     conv::OPERATION,
@@ -67,6 +72,8 @@ pub const OPERATIONS: &[Operation] = &[
     gather::OPERATION,
     argmax::OPERATION,
     top_k::OPERATION,
+    sample::OPERATION,
     cumsum::OPERATION,
     rope::OPERATION,
+    sinusoid::OPERATION,
 ];

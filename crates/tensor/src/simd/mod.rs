@@ -12,7 +12,7 @@ pub(crate) mod quant;
 pub(crate) mod sweep;
 
 pub(crate) use convert::f16_to_f32;
-pub(crate) use math::{erfc, exp, sigmoid, tanh};
+pub(crate) use math::{erfc, exp, sigmoid, tanh, turn};
 
 /// Runs `work` compiled for the best instruction set of this processor: its plain loops become
 /// vector code. Results do not depend on which set that is, as far as `work` uses no `mul_add`

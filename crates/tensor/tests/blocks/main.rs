@@ -1,5 +1,6 @@
 //! Blocks of real models with random weights equal what PyTorch computes in float64
-//! (`xtask/python/block_goldens.py`, written by `cargo xtask golden`), fused and not, on every device.
+//! (`xtask/python/block_goldens.py`, written by `cargo xtask golden`), fused and not, on every device, in
+//! F32, and with everything in memory in F16 (sums stay in f32).
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
@@ -10,6 +11,7 @@ mod text;
 
 use std::path::Path;
 
+use half::f16;
 use safetensors::SafeTensors;
 use tintype_gpu::{DType, Device, Ordering};
 use tintype_tensor::graph::{Graph, Plan, PlanOptions, Value};
@@ -21,13 +23,20 @@ pub(crate) struct Block<'a> {
     pub(crate) graph: Graph,
     golden: SafeTensors<'a>,
     device: Device,
+    /// Type of everything in memory.
+    dtype: DType,
 }
 
 impl Block<'_> {
     /// The golden of this name as a weight.
     pub(crate) fn get(&mut self, name: &str) -> Value {
         let view = self.golden.tensor(name).unwrap();
-        let buffer = self.device.buffer_from_bytes(DType::F32, view.shape(), view.data()).unwrap();
+        let halves = |bytes: &[u8]| f16::from_f32(number(bytes)).to_le_bytes();
+        let bytes: Vec<u8> = match self.dtype {
+            DType::F16 => view.data().chunks_exact(4).flat_map(halves).collect(),
+            _ => view.data().to_vec(),
+        };
+        let buffer = self.device.buffer_from_bytes(self.dtype, view.shape(), &bytes).unwrap();
         self.graph.weight(name, &Tensor::of(&buffer.named(name)).unwrap())
     }
 
@@ -87,33 +96,51 @@ impl Block<'_> {
     }
 }
 
+fn number(bytes: &[u8]) -> f32 {
+    f32::from_le_bytes(bytes.try_into().unwrap())
+}
+
 /// Builds a block, runs it in every way, and compares with PyTorch.
 pub(crate) fn check(
     name: &str,
     fused: &[(&str, usize)],
     build: impl Fn(&mut Block<'_>) -> Result<Value>,
 ) {
+    for (dtype, tolerance) in [(DType::F32, 1e-5), (DType::F16, 5e-3)] {
+        check_in(dtype, tolerance, name, fused, &build);
+    }
+}
+
+fn check_in(
+    dtype: DType,
+    tolerance: f64,
+    name: &str,
+    fused: &[(&str, usize)],
+    build: &dyn Fn(&mut Block<'_>) -> Result<Value>,
+) {
     let path = format!("{}/tests/blocks/goldens/{name}.safetensors", env!("CARGO_MANIFEST_DIR"));
     let bytes = std::fs::read(Path::new(&path)).unwrap();
     for device in common::devices() {
         let golden = SafeTensors::deserialize(&bytes).unwrap();
-        let mut block = Block { graph: Graph::new(), golden, device: device.clone() };
+        let mut block = Block { graph: Graph::new(), golden, device: device.clone(), dtype };
         let y = build(&mut block).unwrap_or_else(|error| panic!("{name}: {error}"));
         block.graph.output("y", y).unwrap();
+        assert_eq!(block.graph.dtype(y).unwrap(), dtype);
         let golden = block.golden.tensor("y").unwrap();
         assert_eq!(block.graph.shape(y).unwrap(), golden.shape());
-        let expected: Vec<f32> = golden
-            .data()
-            .chunks_exact(4)
-            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
-            .collect();
+        let expected: Vec<f32> = golden.data().chunks_exact(4).map(number).collect();
         let mut first: Option<Vec<f32>> = None;
         for fuse in [false, true] {
             for ordering in [Ordering::Automatic, Ordering::Checked] {
                 let options = PlanOptions { fuse, ordering, ..PlanOptions::default() };
                 let mut plan = Plan::compile(&block.graph, &device, options).unwrap();
                 plan.run(&|| false, common::PATIENCE).unwrap();
-                let result = plan.read::<f32>("y").unwrap();
+                let result: Vec<f32> = match dtype {
+                    DType::F16 => {
+                        plan.read::<f16>("y").unwrap().into_iter().map(f16::to_f32).collect()
+                    }
+                    _ => plan.read("y").unwrap(),
+                };
                 let norm = |values: &mut dyn Iterator<Item = f32>| -> f64 {
                     values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt()
                 };
@@ -121,16 +148,20 @@ pub(crate) fn check(
                 let of =
                     |other: &[f32]| norm(&mut result.iter().zip(other).map(|(a, b)| a - b)) / size;
                 assert!(
-                    of(&expected) < 1e-5,
-                    "{name} on {device:?}, fuse {fuse}: {:e}",
+                    of(&expected) < tolerance,
+                    "{name} in {dtype} on {device:?}, fuse {fuse}: {:e}",
                     of(&expected)
                 );
                 if let Some(first) = &first {
-                    assert!(of(first) < 1e-5, "{name} on {device:?}: fusion moves {:e}", of(first));
+                    assert!(
+                        of(first) < tolerance,
+                        "{name} in {dtype} on {device:?}: fusion moves {:e}",
+                        of(first)
+                    );
                 }
                 if ordering == Ordering::Automatic {
                     eprintln!(
-                        "{name} on {}: {:.1e}; {}",
+                        "{name} in {dtype} on {}: {:.1e}; {}",
                         device.info().name,
                         of(&expected),
                         plan.stats()

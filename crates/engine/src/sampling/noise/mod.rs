@@ -32,6 +32,12 @@ impl RandomSource {
     }
 }
 
+impl std::fmt::Display for RandomSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl std::str::FromStr for RandomSource {
     type Err = UnknownName;
 

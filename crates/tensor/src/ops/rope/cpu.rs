@@ -4,7 +4,7 @@ use tintype_gpu::kernel::{Unit, UnitError};
 
 use super::Params;
 use crate::number::{Number, Numbers, NumbersMut};
-use crate::simd::vectorize;
+use crate::simd::{turn, vectorize};
 
 pub(super) fn rope(unit: &mut Unit<'_>) -> Result<(), UnitError> {
     let p: Params = unit.immediates()?;
@@ -69,26 +69,4 @@ pub(super) fn rope(unit: &mut Unit<'_>) -> Result<(), UnitError> {
         );
     }
     Ok(())
-}
-
-/// Cosine and sine of a·b: the product in two parts, less multiples of π/2, then polynomials (Cephes
-/// `sinf`, `cosf`).
-#[inline(always)]
-fn turn(a: f32, b: f32) -> [f32; 2] {
-    let product = a * b;
-    let rest = a.mul_add(b, -product);
-    let k = (product * std::f32::consts::FRAC_2_PI).round_ties_even();
-    let r = (-k).mul_add(std::f32::consts::FRAC_PI_2, product);
-    let r = k.mul_add(4.371_139e-8, r) + rest;
-    let z = r * r;
-    let sine = z.mul_add(-1.951_529_6e-4, 8.332_161e-3);
-    let sine = (r * z).mul_add(z.mul_add(sine, -0.166_666_54), r);
-    let cosine = z.mul_add(2.443_315_7e-5, -1.388_731_6e-3);
-    let cosine = (z * z).mul_add(z.mul_add(cosine, 4.166_664_6e-2), z.mul_add(-0.5, 1.0));
-    match k as i32 & 3 {
-        0 => [cosine, sine],
-        1 => [-sine, cosine],
-        2 => [-cosine, -sine],
-        _ => [sine, -cosine],
-    }
 }

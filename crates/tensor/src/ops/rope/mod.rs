@@ -66,6 +66,7 @@ const ROPE: KernelSource = KernelSource {
     wgsl: concat!(
         include_str!("../prelude/numbers.wgsl"),
         include_str!("../prelude/rows.wgsl"),
+        include_str!("../prelude/turn.wgsl"),
         include_str!("rope.wgsl")
     ),
     entry: "main",

@@ -4,17 +4,7 @@ use tintype_gpu::kernel::{Unit, UnitError};
 
 use super::Params;
 use crate::number::{Number, Numbers};
-
-/// A number's key: the smaller goes first. NaN has the largest (WGSL: `key`).
-fn key(v: f32, ascending: bool) -> u32 {
-    if v.is_nan() {
-        return u32::MAX;
-    }
-    // Of the zeros, the positive one.
-    let bits = (v + 0.0).to_bits();
-    let rising = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
-    if ascending { rising } else { !rising }
-}
+use crate::ops::keys::{place, placed};
 
 pub(super) fn top_k(unit: &mut Unit<'_>) -> Result<(), UnitError> {
     let p: Params = unit.immediates()?;
@@ -28,15 +18,15 @@ pub(super) fn top_k(unit: &mut Unit<'_>) -> Result<(), UnitError> {
         x.load(p.x.row(at, p.width), p.x.inner as usize, &mut row);
         keys.clear();
         let numbered = row.iter().zip(0u64..);
-        keys.extend(numbered.map(|(&v, i)| u64::from(key(v, p.ascending == 1)) << 32 | i));
+        keys.extend(numbered.map(|(&v, i)| placed(v, p.ascending == 1, i)));
         if k < keys.len() {
             keys.select_nth_unstable(k);
             keys.truncate(k);
         }
         keys.sort_unstable();
         let to = p.out.row(at, p.width) - p.out.row(first, p.width);
-        for (i, key) in keys.iter().enumerate() {
-            out[to + i * p.out.inner as usize] = (key & 0xffff_ffff) as i32;
+        for (i, &key) in keys.iter().enumerate() {
+            out[to + i * p.out.inner as usize] = place(key) as i32;
         }
     }
     Ok(())

@@ -53,6 +53,7 @@ const TOP_K: KernelSource = KernelSource {
     wgsl: concat!(
         include_str!("../prelude/numbers.wgsl"),
         include_str!("../prelude/rows.wgsl"),
+        include_str!("../prelude/keys.wgsl"),
         include_str!("top_k.wgsl")
     ),
     entry: "main",

@@ -32,7 +32,6 @@ var<workgroup> places: array<u32, MOST>;
 var<workgroup> last: u32;
 var<workgroup> left: u32;
 
-// The smaller goes first; NaN has the largest. By bits, since drivers may take NaN as they like.
 fn key(at: u32) -> u32 {
     let stored = x[at];
     var v = 0.0;
@@ -41,15 +40,7 @@ fn key(at: u32) -> u32 {
     } else {
         v = f32(stored);
     }
-    var bits = bitcast<u32>(v);
-    if (bits & 0x7fffffffu) > 0x7f800000u {
-        return 0xffffffffu;
-    }
-    if bits == 0x80000000u {
-        bits = 0u;
-    }
-    let rising = select(bits | 0x80000000u, ~bits, bits >= 0x80000000u);
-    return select(~rising, rising, p.ascending == 1u);
+    return key_of(v, p.ascending == 1u);
 }
 
 @compute @workgroup_size(256)
