@@ -110,7 +110,7 @@ pub unsafe extern "C" fn tintype_image_generate(
             let report = &mut |progress: &_| shared.report(progress);
             let result = model.generate(&asked, &shared.token, report)?;
             let texts = result.images.iter();
-            let texts = texts.map(|image| parameters(&asked, model.info(), &result, image));
+            let texts = texts.map(|image| parameters(&asked, model.info(), image));
             let parameters = texts.collect();
             Ok(Outcome::Images(Images { result, parameters }))
         })

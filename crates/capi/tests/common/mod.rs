@@ -1,6 +1,6 @@
 //! What the tests of the C ABI share: where the library is, compilers, and programs that are run with a
 //! bound. It must not know what programs do.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test uses its part")]
+#![allow(unreachable_pub, dead_code, clippy::unwrap_used, reason = "each test uses its part")]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
