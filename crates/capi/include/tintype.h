@@ -456,6 +456,8 @@ tintype_status tintype_request_take_model(tintype_handle request,
 
 #endif  /* TINTYPE_H */
 
+#ifndef TINTYPE_TEXT_OF
+#define TINTYPE_TEXT_OF
 // Text that ends with a zero byte, as the library takes text.
 static inline tintype_text tintype_text_of(const char *zero_terminated) {
   tintype_text text;
@@ -463,3 +465,4 @@ static inline tintype_text tintype_text_of(const char *zero_terminated) {
   text.length = zero_terminated ? strlen(zero_terminated) : 0;
   return text;
 }
+#endif
